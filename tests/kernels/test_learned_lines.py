@@ -57,15 +57,14 @@ def test_second_derivatives_go_through_the_line() -> None:
 @pytest.mark.parametrize("text", ["t5", "fire"])
 def test_layers_that_share_positions_are_differentiated_in_turn(text: str) -> None:
     """No layer's gradient takes away what the next one needs of a line that both share."""
-    placed = posenc.encoding(text, heads=4, num_positions=64).at(arange(9))
+    encoding, grads = posenc.encoding(text, heads=4, num_positions=64), []
+    placed, leaves = encoding.at(arange(9)), [x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)]
     for _ in range(2):
-        y = attention(
-            *(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)),
-            placed,
-            causal=True,
-            backend="toeplitz",
-        )
-        y.sum().backward(retain_graph=True)
+        encoding.zero_grad()
+        y = attention(*leaves, placed, causal=True, backend="toeplitz")
+        y.square().sum().backward(retain_graph=True)
+        grads.append([parameter.grad for parameter in encoding.parameters()])
+    torch.testing.assert_close(*grads, rtol=0, atol=0)
 
 
 def test_sixteen_bits_are_rounded_once() -> None:
