@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from posenc.encodings.bias import Bias, check_channels, consecutive, offsets
 from posenc.encodings.wide import product
 from posenc.kernels.attention.softmax import repeat_kv
+from posenc.kernels.memory import is_concrete
 from posenc.pytrees import Pytree
 
 TILE = 128
@@ -118,12 +119,9 @@ class QueryTable(LookedUp):
         rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         columns = self.column(block_offsets)
-        changes = columns.diff().nonzero()
-        low, high = (int(changes[0]), int(changes[-1]) + 2) if len(changes) else (0, 1)
-        if 2 * (high - low) > len(columns):
-            products = product(queries, self.table.index_select(-1, columns)).contiguous()
-        else:
-            products = product(queries, self.table.index_select(-1, columns[low:high]))
+        low, high = distinct(columns)
+        products = product(queries, self.table.index_select(-1, columns[low:high])).contiguous()
+        if high - low != len(columns):
             before, after = products[..., :1].expand(-1, -1, -1, low), products[..., -1:]
             products = torch.cat((before, products, after.expand(-1, -1, -1, len(columns) - high)), -1)
         sizes, (batch, head, row, _) = (*products.shape[:2], rows, keys - begin), products.stride()
@@ -178,6 +176,18 @@ class KeyTable(LookedUp):
         tile, width = products.stride()[:3], rows + size - 1
         skewed = products.as_strided((*products.shape[:3], rows, size), (*tile, 1, width - 1), size - 1)
         return skewed.flip(2).transpose(2, 3).flatten(-2)[..., : keys - begin]
+
+
+def distinct(columns: Int[Tensor, " offsets"]) -> tuple[int, int]:
+    """Return the first index and the end of a range of columns. Every column before the range equals its first
+    column, and every column after it equals its last column. If this would leave out less than half of the columns,
+    or if a compiler records this call, the range has all columns.
+    """
+    if not is_concrete(columns):
+        return 0, len(columns)
+    changes = columns.diff().nonzero()
+    low, high = (int(changes[0]), int(changes[-1]) + 2) if len(changes) else (0, 1)
+    return (low, high) if 2 * (high - low) < len(columns) else (0, len(columns))
 
 
 def expand_to_heads(
