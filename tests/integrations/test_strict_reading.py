@@ -46,8 +46,11 @@ def test_a_length_that_only_servers_read_is_noted() -> None:
 
 def test_the_share_that_released_files_of_glm_4_leave_out() -> None:
     """As in THUDM's glm-4-9b-hf and glm-4-9b-chat-hf; the config class then takes 0.5."""
-    rotary = read(config("glm")).rotary
-    assert rotary.get("rotary_dim") == rotary.get("head_dim") // 2
+    given = read(config("glm"))
+    assert given.rotary.get("rotary_dim") == given.rotary.get("head_dim") // 2
+    made = transformers.AutoConfig.for_model(**config("glm"))
+    del made.rope_parameters["partial_rotary_factor"]  # then its module rotates every channel
+    assert read(made).rotary.get("rotary_dim") == given.rotary.get("head_dim")
 
 
 def test_what_is_taken_for_unsaid_is_noted() -> None:
