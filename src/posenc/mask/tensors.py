@@ -61,9 +61,11 @@ def undeclared(name: str, kind: type) -> InvalidArgument:
 def whole(**sizes: Any) -> dict[str, int | None]:
     """Check sizes, which may be None or integers of any type, and convert them to ints."""
     for name, size in sizes.items():
-        if isinstance(size, tuple | list):
-            raise InvalidArgument(f"{name}={size} must be one integer; for {name}s with two sizes, pass dense=…")
         if size is not None and not (type(size) is int and size >= 1):
+            if isinstance(size, tuple | list):
+                raise InvalidArgument(
+                    f"{name}={size} must be one integer; for {name}s with two sizes, pass dense=…"
+                )
             sizes[name] = at_least(1, f", or None for no {name}")(size, name)
     return sizes
 
