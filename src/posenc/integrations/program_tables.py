@@ -12,7 +12,6 @@ from posenc.errors import InvalidArgument
 from posenc.integrations import model_files, position_table
 from posenc.integrations.huggingface.config import language_part, mapping_of, read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
@@ -210,7 +209,7 @@ def _completed(
     family = family_of(config)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     outer = {key: value for key, value in config.items() if not inner_first or inside.get(key) not in stated}
-    named = {family.length} if family and outer.get(Family.length) else set()  # by the name that most files use
+    named = {family.length} - {family.length_key(outer)} if family else set()  # under its usual name
     added = {
         key: value
         for key, value in known.items()

@@ -125,8 +125,8 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
 
 def longest_of(config: Mapping[str, Any]) -> int:
     """Return the maximum input length in a config or, if it has none, the default of its config class."""
-    key = getattr(family_of(config), "length", Family.length)
-    if stated := config.get(key) or config.get(Family.length):
+    key = (family_of(config) or Family()).length_key(config)
+    if stated := config.get(key):
         return int(stated)
     declared = config_class(str(config["model_type"]))
     return int(getattr(declared, key, None) or getattr(declared, Family.length))

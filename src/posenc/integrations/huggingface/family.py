@@ -154,3 +154,9 @@ class Family:
         them."""
         keys = (self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim, self.full_head_dim)
         return frozenset(filter(None, (*keys, self.rotates_key, *self.ignored, *self.extra, *self.defaults)))
+
+    def length_key(self, config: Mapping[str, Any]) -> str:
+        """Return the key under which a config has the longest input: the family's own, or the usual one if the
+        config has only that one.
+        """
+        return self.length if config.get(self.length) or not config.get(Family.length) else Family.length

@@ -14,7 +14,6 @@ from posenc.encodings.layers import Layers, stretched
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, LongRoPE, Scaling
 from posenc.scaling.registry import SCALINGS, make
@@ -107,8 +106,7 @@ class ModelPositions:
     @property
     def length_key(self) -> str:
         """The key of the longest input: the name in the config, or the family's own if the config has neither."""
-        key = FAMILIES[self.model_type].length
-        return key if key in self.source or Family.length not in self.source else Family.length
+        return FAMILIES[self.model_type].length_key(self.source)
 
     @property
     def tuned_length(self) -> int:
