@@ -116,5 +116,8 @@ class Sandwich(Encoding):
         # Positions are counted from the first key: only distances matter, and errors grow with the position.
         both = (k_positions,) if q_positions is k_positions else (q_positions, k_positions)
         waves = [torch.cat(self.clock(positions - k_positions[..., :1], compute_dtype), -1) for positions in both]
-        bias = SandwichBias(factors, waves[0], waves[-1], q_positions, k_positions)
-        return Placed(q_positions, k_positions, bias=bias)
+        return Placed(
+            q_positions,
+            k_positions,
+            bias=SandwichBias(factors, waves[0], waves[-1], q_positions, k_positions),
+        )

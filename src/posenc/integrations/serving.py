@@ -80,8 +80,16 @@ def serving(
         )
     except InvalidArgument as error:
         found = {"notes": [f"{REFUSED}{error}"]}
-    empty: dict[str, Any] = {"overrides": {}, "files": {}, "command": "", "notes": [], "fingerprint": ""}
-    return {"program": name_of(module.PROGRAM.module), "version": version, **empty, **found}
+    return {
+        "program": name_of(module.PROGRAM.module),
+        "version": version,
+        "overrides": {},
+        "files": {},
+        "command": "",
+        "notes": [],
+        "fingerprint": "",
+        **found,
+    }
 
 
 def in_words(answer: Mapping[str, Any]) -> str:

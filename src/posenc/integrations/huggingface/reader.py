@@ -230,9 +230,7 @@ class Reader(ConfigValues):
                 for name in (self.family.partial, "partial_rotary_factor", self.family.rotary_dim)
             )
             self.check_stated(self.family.partial, share is not None and stated)
-        if share is None:  # a class states its default, without which its module rotates every channel
-            share = self.family.defaults[self.family.partial] if self.refusal else 1.0
-        return int(head_dim * share)
+        return int(head_dim * (1.0 if share is None else share))  # as in the rotary module
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
         """Return the rotary base, and add a note to ``assumed`` if the config does not give it."""

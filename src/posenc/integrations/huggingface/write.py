@@ -79,10 +79,11 @@ def _stretched(
     before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
-    if isinstance(before.rotary.get("scaling"), NTK) and scaling not in (Default(), before.rotary.get("scaling")):
+    replaced = before.rotary.get("scaling")
+    if isinstance(replaced, NTK) and scaling not in (Default(), replaced):
         raise InvalidArgument(
-            f"{scaling} would replace the model's own {before.rotary.get('scaling')}, which acts within the "
-            "trained length; fold alpha into the base, and scale that config: "
+            f"{scaling} would replace the model's own {replaced}, which acts within the trained length; fold alpha "
+            "into the base, and scale that config: "
             f"rope_theta = {_entry(before, before.rotary)['rope_theta']}, without rope_scaling"
         )
     reached = (
@@ -92,7 +93,7 @@ def _stretched(
     )
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions, but the model's own {before.rotary.get('scaling')} reaches "
+            f"{scaling} reaches {reached} positions, but the model's own {replaced} reaches "
             f"{before.tuned_length}; pass max_length to replace the model's own scaling anyway"
         )
     return positions, reached

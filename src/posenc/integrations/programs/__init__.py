@@ -122,8 +122,8 @@ def laid_over(
         InvalidArgument: the rope dictionary in the overrides has no ``rope_theta``, and ``keeps`` is false.
     """
     for form in BOTH_FORMS:
-        if keeps is not None and isinstance(overrides.get(form), Mapping):
-            overrides = {**overrides, form: _with_kept(config, overrides[form], keeps)}
+        if keeps is not None and isinstance(entry := overrides.get(form), Mapping):
+            overrides = {**overrides, form: _with_kept(config, entry) if keeps else _with_base(entry)}
     gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
     rest = {key: value for key, value in config.items() if key not in gone}
     merged = {
@@ -135,16 +135,21 @@ def laid_over(
     return {key: value for key, value in (rest | merged).items() if value is not None or key not in overrides}
 
 
-def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any], keeps: bool) -> Mapping[str, Any]:
-    """Return a rope dictionary of overrides. If ``keeps`` is true, add the keys of the config's rope dictionary
-    that it leaves out, except keys that only other rope types have, because servers do not read them.
-    """
-    if not keeps and not any("rope_theta" in one for one in (entry, *entry.values()) if isinstance(one, Mapping)):
+def _with_base(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a rope dictionary of overrides, or raise an error if it has no ``rope_theta``."""
+    if not any("rope_theta" in part for part in (entry, *entry.values()) if isinstance(part, Mapping)):
         raise InvalidArgument(
             "the rope dictionary in the overrides replaces the config's but has no rope_theta, so the server uses "
             "a default of its model file as the base, or fails; add the config's rope_theta to the rope dictionary"
         )
-    stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)} if keeps else {}
+    return entry
+
+
+def _with_kept(config: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rope dictionary of overrides, with the keys of the config's rope dictionary that it leaves out. Keys
+    that only other rope types have are dropped, because servers do not read them.
+    """
+    stated = {"rope_theta": config.get("rope_theta"), **rope_dictionary(config)}
     if {"rope_type", "type"} & set(entry):
         stated = {key: value for key, value in stated.items() if key not in ("rope_type", "type")}
     readable = (*COMMON, *TYPES.get(kind_of({**stated, **entry}), TYPES["default"])[1])
