@@ -45,8 +45,11 @@ def low_precision_rounds_once(subject: Subject) -> None:
             again, bias = [tensor.float() for tensor in rotated], torch.zeros(1)
             if here.bias is not None:
                 bias, double = rows(there, *again), rows(precise, *(tensor.double() for tensor in rotated))
-                sixteen = 16 * 2.0**-24 * (1 + double.abs().max())  # 16 roundings of terms that may cancel
-                _rounds_once(f"bias of layer {layer}", torch.float32, rows(here, *rotated), bias, double, sixteen)
+                most = 1 + double.abs().max()
+                # 16 roundings of terms that may cancel, and two of an exponent, each of which is multiplied by a
+                # power's logarithm.
+                allowed = (16 + 2 * most.log()) * 2.0**-24 * most
+                _rounds_once(f"bias of layer {layer}", torch.float32, rows(here, *rotated), bias, double, allowed)
             y = attention(rotated[0], rotated[1], v, here, causal=True)
             want, _ = defined(again[0].double(), again[1].double(), v.double(), there, CAUSAL)
             near(y, want, _attended(subject, here, again, bias, v), f"y of layer {layer} in {dtype}")
