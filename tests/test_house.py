@@ -36,7 +36,7 @@ FLOORS = {
     "scaling": {"arguments", "errors"},
     "mask": {"arguments", "errors", "kernels", "pytrees"},
     "clock": {"arguments", "errors", "scaling", "kernels"},
-    "positions": {"arguments", "errors", "kernels"},
+    "positions": {"arguments", "errors", "kernels", "mask"},
     "encodings": {"arguments", "errors", "names", "positions", "scaling", "clock", "kernels", "pytrees"},
     "attend": {"arguments", "errors", "mask", "encodings", "kernels", "pytrees"},
     "remap": {"arguments", "errors", "scaling", "clock", "encodings"},

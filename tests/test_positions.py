@@ -138,12 +138,12 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (
         lambda: left_padded(torch.ones(2, 3, dtype=torch.int64)),
         InvalidArgument,
-        r"mask is torch.int64 \(2, 3\) on cpu; expected a bool tensor \(B, T\)",
+        r"mask is torch.int64 with shape \(2, 3\); expected bool \(B, T\), true for real tokens; pass mask.bool",
     ),
     (
         lambda: left_padded(torch.ones(3, dtype=torch.bool)),
         InvalidArgument,
-        r"mask is torch.bool \(3,\)",
+        r"mask is torch.bool with shape \(3,\); expected bool \(B, T\), true for real tokens; pass mask\[None\]",
     ),
     (
         lambda: packed([2, 0]),

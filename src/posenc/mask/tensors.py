@@ -1,5 +1,5 @@
-"""The tensors of a mask: the axes that a field declares, the checks of its values, and the lengths of documents and
-padding that can be read from them.
+"""The tensors of a mask: the axes that a field declares, the checks of its values, and what can be read from them:
+lengths of documents and padding, and the positions of left-padded tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -7,6 +7,7 @@ from dataclasses import Field
 from typing import Any, TypeVar
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.arguments import ArgumentType, at_least, tensors
@@ -176,6 +177,15 @@ def left_padding(key_mask: Tensor) -> tuple[int, ...] | None:
     if not key_mask.numel() or not torch.equal(key_mask, at_start):
         return None
     return tuple(hidden.tolist())
+
+
+def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """Return positions that count only real tokens. The first real token of every row has position 0.
+
+    ``mask`` is True for real tokens. Padding has position 0; hide padding with ``key_mask=mask`` in attention.
+    """
+    real = copied("mask", mask, {"axes": "bq", "truth": "true for real tokens"})
+    return (real.to(torch.int64).cumsum(-1) - 1).clamp(min=0)
 
 
 def documents_of_chunks(

@@ -7,6 +7,7 @@ sharded sequences, change only the positions that you pass.
 
 from posenc.kernels.memory import LIMIT as LIMIT
 from posenc.kernels.memory import check_positions as check  # noqa: F401  part of this interface
+from posenc.mask.tensors import left_padded as left_padded
 from posenc.positions.drawn import coupled as coupled
 from posenc.positions.drawn import pose as pose
 from posenc.positions.drawn import randomised as randomised
@@ -25,7 +26,6 @@ from posenc.positions.spans import Video as Video
 from posenc.positions.spans import multimodal as multimodal
 from posenc.positions.tokens import arange as arange
 from posenc.positions.tokens import from_cu_seqlens as from_cu_seqlens
-from posenc.positions.tokens import left_padded as left_padded
 from posenc.positions.tokens import on_axes as on_axes
 from posenc.positions.tokens import packed as packed
 from posenc.positions.tokens import sharded as sharded

@@ -1,13 +1,13 @@
-"""Positions on one axis: with an offset, left-padded (from a mask), packed (from lengths) or sharded."""
+"""Positions on one axis: with an offset, packed (from lengths) or sharded."""
 
 import itertools
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, form, tensors
+from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.kernels.memory import LIMIT
 from posenc.positions.grids import Device
@@ -33,18 +33,6 @@ def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]
     several axes, they are the first dimension of the result.
     """
     return positions if axes == 1 else positions.expand(axes, *positions.shape)
-
-
-def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """Return positions that count only real tokens. The first real token of every row has position 0.
-
-    ``mask`` is True for real tokens. Padding has position 0; hide padding with ``key_mask=mask`` in attention.
-    """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 2:
-        raise InvalidArgument(
-            f"mask is {form(mask)}; expected a bool tensor (B, T): pass torch.as_tensor(mask).bool()"
-        )
-    return (mask.to(torch.int64).cumsum(-1) - 1).clamp(min=0)
 
 
 def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
