@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
-from posenc import CoPE, Inkling, Mask, scores
+from posenc import CoPE, Inkling, Mask, Shaw, attention, scores
 from posenc.positions import arange
 
 
@@ -30,3 +31,29 @@ def test_past_its_floor_inklings_bias_grows_with_the_logarithm_of_the_position()
     factors = 1 + ((at + 1).double() / 128_000).log().clamp(min=0) / 10
     torch.testing.assert_close(got, rows * factors[:, None], rtol=0, atol=1e-13)
     assert rows.any()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_where_far_keys_share_a_vector(causal: bool, dtype: torch.dtype) -> None:
+    """Blocks of 256 rows: from the second on, hundreds of keys are 16 tokens or more before all of its queries."""
+    shaw = Shaw(8, 4, behind=16, std=1.0).to(dtype)
+    at = (arange(520, offset=80), arange(600))
+    inputs = [
+        torch.randn(2, heads, n, 8, dtype=dtype, requires_grad=True) for heads, n in ((4, 520), (2, 600), (2, 600))
+    ]
+    placed = shaw.at(*at, dtype=dtype)
+    assert placed.bias is not None
+    far = placed.bias.meeting(*inputs[:2], 1.0).far(256, 512)
+    assert far is not None
+    assert far[0] == 256 + 80 - 15
+    y = attention(*inputs, placed, causal=causal, backend="blocks")
+    got = torch.autograd.grad(y, (*inputs, shaw.weight), upstream := torch.randn_like(y))
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    precise = shaw.double()
+    weights = scores(*exact[:2], precise.at(*at, dtype=torch.float64), causal=causal).softmax(-1)
+    wanted = torch.autograd.grad(
+        weights @ exact[2].repeat_interleave(2, 1), (*exact, precise.weight), upstream.double()
+    )
+    for a, b in zip(got, wanted, strict=True):
+        assert (a - b).abs().max() <= 64 * torch.finfo(dtype).eps * b.abs().max()

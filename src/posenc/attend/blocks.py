@@ -271,6 +271,7 @@ class _Recomputed(torch.autograd.Function):
         # In ``call.dtype``, because every block adds to dk and dv, and 16 bits would round each sum.
         dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
         trained_grads: list[Tensor | None] = [None for _ in trained]
+        splits = ctx.fused and grad_lse is None and call.mask.only_causal
         for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse if through else total)]
@@ -285,7 +286,7 @@ class _Recomputed(torch.autograd.Function):
                 (more_q,) = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, first, start)
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, first, start, splits)
                 trained_grads = [b if a is None else a + b for a, b in zip(trained_grads, rest, strict=True)]
             dq[:, :, first:last] = more_q
             dk[:, :, start:keys] += more_k
@@ -304,19 +305,30 @@ def _by_autograd(
     call: AttentionCall,
     first: int,
     start: int,
+    splits: bool,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of q, k, v and the trained tensors for one block. Autograd differentiates the scores.
+    """Return the gradients of q, k, v and the trained tensors for one block. Autograd differentiates the scores. If
+    ``splits`` is true, torch's kernel computes the gradients at the keys where every row has one bias.
 
     ``first`` is the block's first row and ``start`` its first key.
     """
     grad, q, out, lse = block
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
-        scores = block_scores(q, k, call, first, start)
-    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse.to(scores.dtype))
-    inputs = q, k, *call.trained
-    grads = torch.autograd.grad(scores, inputs, grad_scores, allow_unused=True, retain_graph=bool(call.trained))
+        far = call.bias.far(first, first + q.shape[2]) if splits and call.bias is not None else None
+        n, level = far or (0, None)
+        scores = block_scores(q, k[:, :, n:], call, first, start + n)
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v[:, :, n:], out, lse.to(scores.dtype), n > 0)
+    inputs, outputs, given = (q, k, *call.trained), [scores], [grad_scores]
+    if level is not None:  # the gradients of a row's scores add up to zero
+        outputs.append(level)
+        given.append(-grad_scores.sum(-1, keepdim=True))
+    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True, retain_graph=bool(call.trained))
     dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
+    if level is not None:
+        of = out, lse - level[..., 0].to(lse.dtype)
+        far_q, far_k, far_v = fused_backward(grad, q, k[:, :, :n], v[:, :, :n], None, False, call.scale, of)
+        dq, dk[:, :, :n], dv = dq + far_q, far_k, torch.cat((far_v, dv), 2)
     return dq, dk, dv, *rest
 
 

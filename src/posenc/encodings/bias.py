@@ -96,6 +96,12 @@ class Bias(Pytree, ABC):
         """
         return None
 
+    def far(self, first: int, last: int) -> tuple[int, Float[Tensor, "B H rows 1"]] | None:
+        """Return a number n, and the value that the bias of each of these rows has at all of the first n keys; None
+        if no such n is known. With it, gradients at these keys take less time.
+        """
+        return None
+
     def cut(
         self,
         *,

@@ -110,15 +110,29 @@ class QueryTable(LookedUp):
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
         return products.gather(-1, expand_to_heads(picked, products))
 
+    def far(self, first: int, last: int) -> tuple[int, Float[Tensor, "B H rows 1"]] | None:
+        assert self.queries is not None
+        if not self.consecutive:
+            return None
+        columns = self._columns(first, last, len(self.k_positions))
+        n = distinct(columns)[0] + 2 - last + first  # at key j, row 0 has the last column of all rows: rows − 1 + j
+        column = self.table.index_select(-1, columns[:1])
+        return (n, product(self.queries[:, :, first:last], column)) if n > 0 else None
+
+    def _columns(self, first: int, last: int, keys: int, begin: int = 0) -> Int[Tensor, " offsets"]:
+        """Return the column of every offset in a block of consecutive positions, in ascending order of offsets."""
+        start = self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        device = self.q_positions.device
+        return self.column(torch.arange(1 + first - last - start + begin, keys - start, device=device))
+
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """Return the bias for positions that count up by one. Every query is multiplied by the columns of all
         offsets in the block; a column that all offsets at one end share, as in Shaw's table, is multiplied once.
         Row i of the bias starts at element ``rows − 1 − i`` of row i of these products, so the bias is a view of
         the products.
         """
-        rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
-        columns = self.column(block_offsets)
+        rows = queries.shape[2]
+        columns = self._columns(first, first + rows, keys, begin)
         low, high = distinct(columns)
         products = product(queries, self.table.index_select(-1, columns[low:high])).contiguous()
         if high - low != len(columns):

@@ -39,11 +39,13 @@ def plain_backward(
     v: Tensor,
     out: Tensor,
     lse: Tensor,
+    partial: bool = False,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
     """Return the gradients of the scores and of v. The weights are not divided by their sums; instead, the rows of
-    ``grad`` are, which are shorter.
+    ``grad`` are, which are shorter. If the scores are only ``partial``, with keys missing, nothing is divided.
     """
     weights, total = exponentials(scores, lse)
+    total = torch.ones_like(total) if partial else total
     grad, values = grad.to(scores.dtype) / total, v.to(scores.dtype)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
