@@ -75,7 +75,7 @@ def _float_angles(original: Any) -> Any:
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
 ALIBI, T5, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.mask.Mask"
-BLOCKS, SOFTMAX = "posenc.attend.blocks", "posenc.kernels.attention.softmax"
+SOFTMAX = "posenc.kernels.attention.softmax"
 
 EVERY = (
     Fault("ALiBi rewards distance", "attention", f"{ALIBI}.LinearBias.values", after(lambda y, *_: -y), quick=True),
@@ -147,7 +147,7 @@ EVERY = (
     Fault(
         "keys' gradients one part in a thousand short",
         "laws",
-        f"{BLOCKS}.fused_backward",
+        "posenc.attend.recomputed.fused_backward",
         after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
         800,
     ),

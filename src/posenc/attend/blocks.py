@@ -9,7 +9,6 @@ rows of the output are then put back into their original order.
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,17 +16,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from posenc.attend.call import AttentionCall
-from posenc.kernels.attention.diagonals import Diagonals
 from posenc.kernels.attention.softmax import (
+    Block,
     capped,
     finite,
     fused,
-    fused_backward,
     fused_forward,
-    plain_backward,
+    merge,
     plain_forward,
     products,
-    with_sum,
 )
 
 ROWS = 128
@@ -129,16 +126,41 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     for first, last, start, keys in masks:
         if first in alike:
             continue
+        if out is not None and (parts := in_two_parts(q[:, :, first:last], k, v, call, first, keys)) is not None:
+            out[:, :, first:last] = parts[0]
+            continue
         block = first, last, keys, start
-        mask = call.sdpa_mask(*block) if masks.line is None else masks.at(*block)[0]
         (some,) = masks.flipped(q[:, :, first:last])
         of = k[:, :, start:keys], v[:, :, start:keys]
-        (y,) = masks.flipped(call.attended(some, *of, mask))
+        # The mask has no name, so that it is freed before the next one is computed.
+        y = call.attended(some, *of, call.sdpa_mask(*block) if masks.line is None else masks.at(*block)[0])
+        (y,) = masks.flipped(y)
         if out is None:
             blocks.append(y)
         else:  # written in place instead of concatenated afterwards
             out[:, :, first:last] = y
     return torch.cat(blocks, dim=2) if out is None else out
+
+
+def far_keys(call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, first: int) -> tuple[int, Tensor | None]:
+    """Return the number of first keys at which every row of a block has only one bias, and these biases; 0 if all
+    keys are computed together. In 16 bits they are, because each part would be rounded.
+    """
+    splits = call.queries > TRAINING_ROWS and call.dtype == q.dtype and call.mask.only_causal and fused(q, k, v)
+    if call.bias is None or not splits or call.needs_logsumexp or call.softcap is not None or call.dropout:
+        return 0, None
+    return call.bias.far(first, first + q.shape[2]) or (0, None)
+
+
+def in_two_parts(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, first: int, keys: int) -> Block | None:
+    """Compute a block in two parts, of which one needs no mask: the keys at which every row has one bias."""
+    n, level = far_keys(call, q, k, v, first)
+    if level is None:
+        return None
+    mask = call.additive_mask(first, first + q.shape[2], keys, n)
+    near = fused_forward(q, k[:, :, n:keys], v[:, :, n:keys], mask, False, call.scale)
+    out, lse = fused_forward(q, k[:, :, :n], v[:, :, :n], None, False, call.scale)
+    return merge([near, (out, lse + level[..., 0])])
 
 
 def _rows_alike(call: AttentionCall, rows: int) -> range:
@@ -201,13 +223,6 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[
     return out, lse
 
 
-def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Compute output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
-    q, k, v = readable(q, k, v)
-    out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
-    return out, lse
-
-
 def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
@@ -215,136 +230,3 @@ def block_scores(
     scores = capped(products(q.to(call.dtype) * call.scale, k), call.softcap)
     read = scores if call.needs_scores else None
     return scores + call.additive_mask(first, first + q.shape[2], start + k.shape[2], start, read)
-
-
-class _Recomputed(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        ctx.fused, total, ctx.single = fused(q, k, v) and call.backend != "operators", None, None
-        if call.backend == "sdpa":
-            ctx.single = None, call.is_causal
-            out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
-        elif ctx.fused:
-            masks, results = Masks(call, training_rows(q, k)), []
-            for first, last, start, keys in masks:
-                (rows,), (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
-                block = fused_forward(rows, k[:, :, start:keys], v[:, :, start:keys], mask, False, call.scale)
-                total = block[1] if largest is None else block[1] + largest[..., 0].to(block[1].dtype)
-                results.append(masks.flipped(*block, total))
-            out, lse, total = (
-                torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
-            )
-            is_small = mask.shape[2:] == (call.queries, call.all_keys) and mask.numel() <= FEW_SCORES
-            if is_small and masks.line is None and not call.trained:
-                ctx.single = mask, False
-        else:
-            out, lse = by_operators(q, k, v, call)
-        total = lse if total is None else total
-        ctx.save_for_backward(q, k, v, out, lse, total, *trained)
-        ctx.call = call
-        ctx.set_materialize_grads(False)
-        return out, total
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        q, k, v, out, lse, total, *trained = ctx.saved_tensors
-        call: AttentionCall = ctx.call
-        if torch.is_grad_enabled():  # a second derivative is requested
-            return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
-        # Gradients stop at these tensors; gradients through other uses, such as queries, are computed elsewhere.
-        with torch.enable_grad():
-            call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
-        grad = torch.zeros_like(out) if grad is None else grad
-        n, m = q.shape[-1], v.shape[-1]
-        through = ctx.fused and (call.backend == "toeplitz" or not trained)
-        if grad_lse is not None and through:
-            grad, out = with_sum(grad, out, -grad_lse)
-            q, k, v = (pad(x, (0, grad.shape[-1] - m)) for x in (q, k, v))
-        if ctx.single is not None:  # one block of all rows, whose mask was stored
-            mask, is_causal = ctx.single
-            dq, dk, dv = fused_backward(grad, q, k, v, mask, is_causal, call.scale, (out, lse))
-            return None, dq[..., :n], dk[..., :n], dv[..., :m]
-        masks = Masks(call, training_rows(q, k))
-        diagonals = Diagonals(q, k, masks.size, call.dtype) if trained and masks.line is not None else None
-        # In ``call.dtype``, because every block adds to dk and dv, and 16 bits would round each sum.
-        dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=call.dtype) for x in (k, v))
-        trained_grads: list[Tensor | None] = [None for _ in trained]
-        splits = ctx.fused and grad_lse is None and call.mask.only_causal
-        for first, last, start, keys in masks:
-            to, of = k[:, :, start:keys], v[:, :, start:keys]
-            block = [x[:, :, first:last] for x in (grad, q, out, lse if through else total)]
-            if through:
-                rows, about, *result = masks.flipped(*block)
-                (mask, _), sums = masks.at(first, last, keys, start), (result[0], result[1])
-                if diagonals is None:
-                    more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, sums)
-                else:
-                    place = call.queries - last + start
-                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, place, call.scale, sums)
-                (more_q,) = masks.flipped(more_q)
-            else:
-                more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, first, start, splits)
-                trained_grads = [b if a is None else a + b for a, b in zip(trained_grads, rest, strict=True)]
-            dq[:, :, first:last] = more_q
-            dk[:, :, start:keys] += more_k
-            dv[:, :, start:keys] += more_v
-        if diagonals is not None:
-            trained_grads = [diagonals.line.to(x.dtype) if x is call.line else None for x in call.trained]
-        dk, dv = dk.to(k.dtype), dv.to(v.dtype)
-        return None, dq[..., :n], dk[..., :n], dv[..., :m], *trained_grads
-
-
-def _by_autograd(
-    block: list[Tensor],
-    grad_lse: Tensor | None,
-    k: Tensor,
-    v: Tensor,
-    call: AttentionCall,
-    first: int,
-    start: int,
-    splits: bool,
-) -> tuple[Tensor, ...]:
-    """Return the gradients of q, k, v and the trained tensors for one block. Autograd differentiates the scores. If
-    ``splits`` is true, torch's kernel computes the gradients at the keys where every row has one bias.
-
-    ``first`` is the block's first row and ``start`` its first key.
-    """
-    grad, q, out, lse = block
-    with torch.enable_grad():
-        q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
-        far = call.bias.far(first, first + q.shape[2]) if splits and call.bias is not None else None
-        n, level = far or (0, None)
-        scores = block_scores(q, k[:, :, n:], call, first, start + n)
-    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v[:, :, n:], out, lse.to(scores.dtype), n > 0)
-    inputs, outputs, given = (q, k, *call.trained), [scores], [grad_scores]
-    if level is not None:  # the gradients of a row's scores add up to zero
-        outputs.append(level)
-        given.append(-grad_scores.sum(-1, keepdim=True))
-    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True, retain_graph=bool(call.trained))
-    dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
-    if level is not None:
-        of = out, lse - level[..., 0].to(lse.dtype)
-        far_q, far_k, far_v = fused_backward(grad, q, k[:, :, :n], v[:, :, :n], None, False, call.scale, of)
-        dq, dk[:, :, :n], dv = dq + far_q, far_k, torch.cat((far_v, dv), 2)
-    return dq, dk, dv, *rest
-
-
-def _differentiable(
-    grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
-) -> tuple[Tensor | None, ...]:
-    """Compute the gradients with basic operators, which autograd can differentiate again."""
-    # Views that do not depend on each other, so that a table that also affects q, through earlier layers, is not
-    # counted twice.
-    q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)
-    out, lse = by_operators(q, k, v, call.with_trained(tuple(trained)))
-    given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
-    wanted = [x for x in inputs if x.requires_grad]
-    grads = iter(
-        torch.autograd.grad(
-            [x for x, _ in given], wanted, [g for _, g in given], create_graph=True, allow_unused=True
-        )
-    )
-    return tuple(next(grads) if x.requires_grad else None for x in inputs)

@@ -1,8 +1,7 @@
 """The attention backends in order of preference. For each backend, this module defines its features, the calls that
 it supports, and the function that runs such a call.
 
-Each backend makes an ``Offer`` for a call. ``choose`` returns the first backend that has all the features that the
-call needs and that supports the call.
+Each backend makes an ``Offer`` for a call. ``choose`` returns the first that supports all that the call needs.
 """
 
 import math
@@ -15,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, recomputed, training_rows
+from posenc.attend.blocks import FEW_SCORES, ROWS, block_scores, by_blocks, by_operators, training_rows
 from posenc.attend.call import LONG, AttentionCall, Settings
 from posenc.attend.offers import WAYS, Explanation, Offer, Output, way
+from posenc.attend.recomputed import recomputed
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import capped_score_mod, flexible

@@ -15,67 +15,59 @@ without the head's factor, is −0.623 in the paper and −1.083 in attention-gy
 from typing import Annotated, ClassVar, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.arguments import Size, even_from, such_that
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, batch_first, line_of_offsets, rows_of_line
+from posenc.encodings.bias import Bias, batch_first, consecutive
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Base, falling
 
 
+class CosineSums(OffsetBias):
+    """The bias for positions that count up by one, from the sum of cosines at every distance (``sums``)."""
+
+    factors: Tensor
+    sums: Tensor
+    channels: int
+
+    def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+        return scaled(self.factors, self.sums[offsets.abs()], self.channels)
+
+
 class SandwichBias(Bias):
-    """A bias computed from sums of cosines. Every sum is the dot product of the sinusoids at a query and at a key.
+    """The bias for any positions. Every sum of cosines is the dot product of the sinusoids at a query and at a key.
 
     Args:
         factors: the factor H/(8h) of every head h = 1 … H.
         q_waves, k_waves: the sinusoids (cosines, then sines) at the positions of queries and of keys.
     """
 
-    indexed_by: ClassVar[dict[str, str]] = {
-        "factors": "h",
-        "q_waves": "bq·",
-        "k_waves": "bk·",
-        "q_positions": "bq",
-        "k_positions": "bk",
-    }
+    indexed_by: ClassVar[dict[str, str]] = {"factors": "h", "q_waves": "bq·", "k_waves": "bk·"}
 
     def __init__(
         self,
         factors: Float[Tensor, " H"],
         q_waves: Float[Tensor, "*B T C"],
         k_waves: Float[Tensor, "*B2 S C"],
-        q_positions: Tensor,
-        k_positions: Tensor,
     ) -> None:
         self.factors, self.heads, self.q_waves, self.k_waves = factors, len(factors), q_waves, k_waves
-        self.q_positions, self.k_positions = q_positions, k_positions
-        self.derive()
-
-    def derive(self) -> None:
-        line = line_of_offsets(self.q_positions, self.k_positions)
-        self.toeplitz = (
-            None if line is None else self._scaled(product(self.k_waves, self.k_waves[:1].mT)[line.abs(), 0])
-        )
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        if self.toeplitz is not None:
-            return rows_of_line(self.toeplitz, len(self.q_positions), first, last, keys, start)
         sums = product(self.q_waves[..., first:last, :], self.k_waves[..., start:keys, :].mT)
-        return batch_first(self._scaled(sums))
+        return batch_first(scaled(self.factors, sums, self.k_waves.shape[-1]))
 
-    def _scaled(self, sums: Float[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """Return the bias of every head: the sums of cosines minus the sum at distance 0, all times the head's
-        factor.
-        """
-        at_most_0 = (sums - self.k_waves.shape[-1] / 2).to(self.factors.dtype)
-        return self.factors.view(-1, *[1] * sums.dim()) * at_most_0
+
+def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"], channels: int) -> Float[Tensor, "H *shape"]:
+    """Return the bias of every head: the sums of cosines minus C/2, all times the head's factor."""
+    return factors.view(-1, *[1] * sums.dim()) * (sums - channels / 2).to(factors.dtype)
 
 
 @final
@@ -115,9 +107,12 @@ class Sandwich(Encoding):
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
         # Positions are counted from the first key: only distances matter, and errors grow with the position.
         both = (k_positions,) if q_positions is k_positions else (q_positions, k_positions)
-        waves = [torch.cat(self.clock(positions - k_positions[..., :1], compute_dtype), -1) for positions in both]
-        return Placed(
-            q_positions,
-            k_positions,
-            bias=SandwichBias(factors, waves[0], waves[-1], q_positions, k_positions),
-        )
+        waves = [self.clock(positions - k_positions[..., :1], compute_dtype) for positions in both]
+        if consecutive(q_positions, k_positions):
+            sums, channels = waves[-1][0].sum(-1), self.channels
+            bias: Bias = CosineSums(
+                self.heads, q_positions, k_positions, factors=factors, sums=sums, channels=channels
+            )
+        else:
+            bias = SandwichBias(factors, torch.cat(waves[0], -1), torch.cat(waves[-1], -1))
+        return Placed(q_positions, k_positions, bias=bias)
