@@ -59,9 +59,6 @@ MORE: dict[str, dict[str, Any]] = {
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "bamba": {"attn_layer_indices": [1]},
     "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
-    "deepseek_v4": {
-        "layer_types": ["sliding_attention", "heavily_compressed_attention"] * 21 + ["sliding_attention"]
-    },
     "deberta-v2": {
         "relative_attention": True,
         "position_biased_input": False,

@@ -11,7 +11,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 import posenc
 from integrations.test_published import PUBLISHED, layers
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read, write
+from posenc.integrations.huggingface import measure, read, write
+from posenc.integrations.huggingface.measuring.measured import differences
 from posenc.scaling import Default, YaRN
 from support.small_models import answers, check_swapped, own, small
 
@@ -64,9 +65,10 @@ def test_a_dictionary_without_its_share_is_refused() -> None:
 
 
 def test_the_model_answers_alike_with_its_own_positions_put_in() -> None:
-    """All three kinds of layers, compressed keys and the indexer among them."""
+    """All three kinds of layers, compressed keys and the indexer among them; and as they are measured."""
     kinds = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]
     model = small("deepseek_v4", layer_types=[kinds[i % 3] for i in range(43)])
+    assert differences(measure(model), read(model.config)) == []
     ids = torch.randint(4, 60, (2, 23), generator=torch.Generator().manual_seed(3))
     encodings = own(model, 64)
     others = {**encodings, "compress": encodings["main"]}

@@ -84,7 +84,7 @@ class _Recorder(TorchFunctionMode):
         self.recording = Recording()
         self.path: list[str] = [""]
         self.outputs: list[Tensor] = []
-        self.products = _Products(self._square)
+        self.products = _Products(self._scores)
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -96,7 +96,7 @@ class _Recorder(TorchFunctionMode):
             return args[0].clone()  # removes a cap on scores, which does not depend on positions
         with self.products if name in PRODUCTS else nullcontext():  # the mode slows every function down
             result = func(*args, **kwargs)
-        if name == "softmax" and self._square(result) and self.products.factors:
+        if name == "softmax" and self._scores(result) and self.products.factors:
             q, k = self.products.factors
             self._keep(q, k, args[0])
             self.products.factors = ()
@@ -120,11 +120,19 @@ class _Recorder(TorchFunctionMode):
         length = result.shape[-2] if self.length is None else self.length
         return FEWEST <= length == result.shape[-2] and result.shape[-1] in (length, length + 1)
 
+    def _scores(self, result: Tensor) -> bool:
+        """Return whether ``result`` has the scores of all pairs of tokens, perhaps with further columns for groups
+        of tokens, as in DeepSeek-V4.
+        """
+        length = self.length or 0
+        groups = result.shape[-2:-1] == (length,) and length < result.shape[-1] < 2 * length
+        return self._square(result) or groups
+
     def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
         T, D = q.shape[-2:]
-        if q.numel() % (self.batch * T * D) or k.shape[-1] != D:
+        if q.numel() % (self.batch * T * D) or k.shape[-1] != D or scores.shape[-1] - k.shape[-2] not in (0, 1):
             return
-        queries, keys = (x.detach().reshape(self.batch, -1, T, D).float().cpu() for x in (q, k))
+        queries, keys = (x[..., :T, :].detach().reshape(self.batch, -1, T, D).float().cpu() for x in (q, k))
         self.recording.attentions.append(
             Attention(
                 module=self.path[-1],
