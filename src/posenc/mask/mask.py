@@ -4,7 +4,7 @@ Causality, windows and chunks depend on the *order* of tokens: their indices in 
 positions, which restart in packed documents and repeat in images.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import Any, ClassVar, TypeVar, final
 
@@ -22,6 +22,7 @@ from posenc.mask.tensors import (
     Lengths,
     MaskType,
     Row,
+    assign,
     common_names,
     copied,
     declared,
@@ -112,13 +113,12 @@ class Mask(Pytree, metaclass=MaskType):
         cls.rows, cls.has_own_rule = cls.rows | declared(vars(cls)), cls.allows is not Mask.allows
 
     def __post_init__(self) -> None:
-        vars(self).update(
-            causal=self.causal if isinstance(self.causal, bool) else as_flag(self.causal, "causal"),
-            **whole(window=self.window, chunk=self.chunk),
-        )
-        for name, x in vars(self).items():
-            if name not in self.rows and isinstance(x, Tensor) and x.dim():
-                raise undeclared(name, type(self))
+        causal = self.causal if isinstance(self.causal, bool) else as_flag(self.causal, "causal")
+        assign(self, causal=causal, **whole(window=self.window, chunk=self.chunk))
+        for x in fields(self):
+            value = getattr(self, x.name)
+            if x.name not in self.rows and isinstance(value, Tensor) and value.dim():
+                raise undeclared(x.name, type(self))
         given = self.tensors()
         copies = {name: copied(name, x, self.rows[name]) for name, x in given.items()}
         for name in ("order", "segments"):
@@ -127,7 +127,7 @@ class Mask(Pytree, metaclass=MaskType):
                 raise InvalidArgument(f"k_{name} is given without q_{name}; pass q_{name} as well")
             if q is not None and (k is None or k is q):
                 copies[f"k_{name}"] = copies[f"q_{name}"]
-        vars(self).update(copies)
+        assign(self, **copies)
         self.look()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -141,10 +141,10 @@ class Mask(Pytree, metaclass=MaskType):
             "document_lengths", self.document_lengths, "q_segments", segments, lambda x: document_lengths(x, keys)
         )
         padding = known_lengths("left_padding", self.left_padding, "key_mask", self.key_mask, left_padding)
-        vars(self).update(document_lengths=documents, left_padding=padding)
+        assign(self, document_lengths=documents, left_padding=padding)
 
     def derive(self) -> None:
-        vars(self).update(dict.fromkeys(self.facts))
+        assign(self, **dict.fromkeys(self.facts))
         self.look()
 
     @classmethod
@@ -183,10 +183,11 @@ class Mask(Pytree, metaclass=MaskType):
         """Convert the mask to the class ``kind``, whose fields may differ, and set these attributes. Both masks
         share tensors and the lengths that were read from tensors.
         """
-        state = {name: x for name, x in {**vars(self), **changes}.items() if name in kind.__dataclass_fields__}
+        known = {**{x.name: getattr(self, x.name) for x in fields(self)}, **changes}
+        state = {x.name: known[x.name] for x in fields(kind) if x.name in known}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
             mask = kind(**{**state, "dense": None})
-            object.__setattr__(mask, "dense", self.dense)
+            assign(mask, dense=self.dense)
             return mask
         other = object.__new__(kind)
         vars(other).update(state)
@@ -250,9 +251,8 @@ class Mask(Pytree, metaclass=MaskType):
         return True
 
     def key_range(self, first: int, last: int, T: int, S: int) -> tuple[int, int]:
-        """Return the start and end of the keys that queries ``first`` to ``last`` may see. Ends are exclusive.
-
-        If the order is not the default order, the range contains all keys.
+        """Return the start and the exclusive end of the keys that queries ``first`` to ``last`` may see: all keys,
+        unless the order is the default.
         """
         if self.q_order is not None or self.bidirectional_groups is not None:
             return 0, S
@@ -262,7 +262,8 @@ class Mask(Pytree, metaclass=MaskType):
 
     def allows(self, at: dict[str, Tensor]) -> Tensor | None:
         """Return the rule of a subclass: a boolean tensor, False for keys that the query does not see; None if the
-        rule hides no key. ``sees`` passes its own ``at`` and combines the rule with the other conditions.
+        rule hides no key. ``at`` holds the mask's tensors and always ``q_order`` and ``k_order``, with four axes:
+        (B, 1, T, 1) per query, (B, 1, 1, S) per key. The mask's other conditions hide keys too.
         """
         return None
 
@@ -308,8 +309,7 @@ class Mask(Pytree, metaclass=MaskType):
         return rule
 
     def known(self, T: int, S: int, device: torch.device) -> dict[str, Tensor]:
-        """Return the tensors that ``sees`` reads for T queries and S keys, by name, with axes for the batch, heads,
-        queries and keys."""
+        """Return the tensors that ``sees`` reads, by name, with axes for the batch, heads, T queries and S keys."""
         if self.chunk is not None:
             return self.without_chunks(T, S, device).known(T, S, device)
         known = {name: on_all_axes(x, self.rows[name]["axes"]) for name, x in self.tensors().items()}

@@ -59,6 +59,12 @@ def undeclared(name: str, kind: type) -> InvalidArgument:
     )
 
 
+def assign(mask: Any, **values: Any) -> None:
+    """Set fields of a mask that is being built. In torch 2.8, compiled code cannot update ``vars(mask)``."""
+    for name, value in values.items():
+        object.__setattr__(mask, name, value)
+
+
 def whole(**sizes: Any) -> dict[str, int | None]:
     """Check sizes, which may be None or integers of any type, and convert them to ints."""
     for name, size in sizes.items():
