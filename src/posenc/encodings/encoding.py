@@ -141,7 +141,9 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """Return the encoding at these positions, in float32 or wider. ``at`` has already checked the positions."""
+        """Return the encoding at these positions in ``dtype``: the argument of ``at``, or float32 if that is wider.
+        ``at`` has already checked the positions.
+        """
 
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

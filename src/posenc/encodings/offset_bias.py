@@ -24,7 +24,7 @@ class OffsetBias(Bias):
 
         class LogDistance(posenc.OffsetBias):
             def values(self, offsets):
-                return -self.rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
+                return -self.rates.view(-1, *[1] * offsets.dim()) * offsets.abs().to(self.rates.dtype).log1p()
 
         bias = LogDistance(heads, q_positions, k_positions, rates=rates)
 
@@ -94,8 +94,8 @@ class OffsetBias(Bias):
     @abstractmethod
     def values(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape2"]:
         """Return the bias at these offsets (key position − query position), in float32 or float64, with heads as
-        the first axis. The offsets are int64 and have any shape. With several axes, their first dimension indexes
-        the axis.
+        the first axis. The offsets are int64 and have any shape; the values must be finite even at offsets that a
+        mask hides. With several axes, the first dimension of the offsets indexes the axis.
         """
 
     def derive(self) -> None:
