@@ -12,6 +12,7 @@ from posenc.errors import InvalidArgument
 from posenc.laws import LAWS, Subject
 from posenc.laws.check import Report, Verdict, verdict
 from posenc.laws.computes import sees_only_the_offset
+from posenc.laws.independence import low_precision_rounds_once
 from posenc.laws.law import Broken, near
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -293,13 +294,11 @@ def test_a_power_may_be_rounded_in_its_exponent() -> None:
     """A rounding of g changes n^g by ln(n^g) roundings: 16 for KERPLE's steepest kernels, 3,000 tokens away."""
     steep = posenc.Kerple(1, kernel="power")
     steep.set(torch.ones(1), torch.tensor([1.9284999]))
-    law = next(law for law in LAWS if law.name == "low_precision_rounds_once")
-    assert verdict(law, Subject.of(steep)).outcome == "kept"
+    assert verdict(low_precision_rounds_once, Subject.of(steep)).outcome == "kept"
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_biases_of_a_stack_round_once_more_as_they_are_added(seed: int) -> None:
     torch.manual_seed(seed)
     stack = posenc.Stack(posenc.ALiBi(4, max_exponent=2.5), posenc.T5(4, max_distance=32, std=1.0))
-    law = next(law for law in LAWS if law.name == "low_precision_rounds_once")
-    assert verdict(law, Subject.of(stack)).outcome == "kept"
+    assert verdict(low_precision_rounds_once, Subject.of(stack)).outcome == "kept"

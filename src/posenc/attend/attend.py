@@ -245,7 +245,7 @@ def _prepared(
                 f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}; q, k and v must have the same dtype: cast "
                 "the results of your own rotation, or keys and values from a cache, with .to(…)"
             )
-        if not SHARES_KEYS and q.is_cpu and (torch.is_grad_enabled() or settings.needs_logsumexp):
+        if not SHARES_KEYS and q.is_cpu and torch.is_grad_enabled():
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))

@@ -97,8 +97,8 @@ class Bias(Pytree, ABC):
         return None
 
     def far(self, first: int, last: int) -> tuple[int, Float[Tensor, "B H rows 1"]] | None:
-        """Return a number n, and the value that the bias of each of these rows has at all of the first n keys; None
-        if no such n is known. With it, gradients at these keys take less time.
+        """Return a number n, and each row's bias at the first n keys, if all of them have the same and come before
+        the tokens of these rows; otherwise None. Attention then needs no mask for these keys.
         """
         return None
 

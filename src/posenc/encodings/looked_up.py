@@ -115,7 +115,8 @@ class QueryTable(LookedUp):
         if not self.consecutive:
             return None
         columns = self._columns(first, last, len(self.k_positions))
-        n = distinct(columns)[0] + 2 - last + first  # at key j, row 0 has the last column of all rows: rows − 1 + j
+        earlier = len(self.k_positions) - len(self.q_positions) + first
+        n = min(earlier, distinct(columns)[0] + 2 - last + first)  # at key j, row 0 has column rows − 1 + j
         column = self.table.index_select(-1, columns[:1])
         return (n, product(self.queries[:, :, first:last], column)) if n > 0 else None
 

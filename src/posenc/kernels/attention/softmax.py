@@ -17,8 +17,8 @@ from torch.nn.functional import pad
 from posenc.errors import InvalidArgument
 
 SHARES_KEYS = torch.__version__ >= "2.13"
-"""Whether the backward pass of torch's CPU kernel supports grouped queries (torch 2.8 crashes). If grouped
-queries are not supported, attention with gradients repeats the keys for every head.
+"""Whether torch's CPU kernel supports grouped queries. If not, keys are repeated for every head; torch 2.8 would
+return NaN or crash.
 """
 
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
@@ -179,6 +179,7 @@ def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causa
     """Compute the block with torch's CPU kernel. For a row that sees no key, this kernel returns a logsumexp of 0
     instead of −∞, and its backward pass expects this 0.
     """
+    k, v = (k, v) if SHARES_KEYS else (repeat_kv(x, q.shape[1]) for x in (k, v))
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
     )
