@@ -49,7 +49,10 @@ KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "Window": lambda r: {"size": r.choice(((5, 5), (3, 7), (2, 3, 4))), "std": 1.0},
     "Decomposed": lambda r: {"size": r.choice(((5, 5), (3, 7))), "std": 0.7},
     "LayoutLM": lambda r: {"buckets": (8, 8, 12), "max_distance": (9, 20, 30), "std": 1.0},
-    "Shaw": lambda r: {"behind": r.choice((1, 3, 64)), "ahead": r.choice((0, 2, 8)), "std": 0.7},
+    "Shaw": lambda r: {
+        **r.choice(({"behind": 0, "ahead": 2}, {"behind": 1, "ahead": 0}, {"behind": 3}, {"behind": 64})),
+        "std": 0.7,
+    },
     "TransformerXL": lambda r: {"width": r.choice((2, 8)), "order": r.choice(("interleaved", "block"))},
     "DeBERTa": lambda r: {**_buckets(r, (4, 6, 8, 16), (0, 1, 9)), "std": 0.7},
     "CoPE": lambda r: {"positions": r.choice((2, 3, 4, 16)), "std": 0.7},
