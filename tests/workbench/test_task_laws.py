@@ -24,7 +24,7 @@ class Earlier(DrawnTask):
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(8, (rows, length), generator=generator)
-        return Batch(tokens, last_target(rows, length, tokens[:, -5]))
+        return Batch(tokens, last_target(length, tokens[:, -5]))
 
 
 class AnswersOfThePlace(Earlier):
@@ -38,7 +38,7 @@ class AnswersOfThePlace(Earlier):
 class Unbalanced(Earlier):
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = (torch.rand(rows, length, generator=generator) * 9).long() % 8  # 0 is drawn twice as often
-        return Batch(tokens, last_target(rows, length, tokens[:, -5]))
+        return Batch(tokens, last_target(length, tokens[:, -5]))
 
 
 class ItsOwnDice(Earlier):

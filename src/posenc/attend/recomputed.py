@@ -26,8 +26,7 @@ from posenc.kernels.attention.softmax import fused, fused_backward, fused_forwar
 def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
     """Compute output and logsumexp, with gradients for q, k, v and the trained tensors of the bias."""
     q, k, v = readable(q, k, v)
-    out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
-    return out, lse
+    return _Recomputed.apply(call, q, k, v, *call.trained)
 
 
 class _Recomputed(torch.autograd.Function):

@@ -47,8 +47,9 @@ def _option(name: str, setting: Setting, panel: str) -> inspect.Parameter:
     kind = setting.kind if setting.kind in (bool, Path) and not setting.many else str
     help = f"{setting.help} ({setting.range})" if setting.range else setting.help
     option = typer.Option(help=help + (BY_TASK if setting.by_task else ""), rich_help_panel=panel)
-    annotation: Any = Annotated[kind | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
 
 
 @with_settings

@@ -41,7 +41,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.names import ALIASES, REMAPS
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
@@ -249,12 +249,11 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for key, value in recipe.settings:
         name = (order[int(key)] if int(key) < len(order) else key) if key.isdigit() else key
-        if name not in known:
-            if key.isdigit():
-                raise InvalidArgument(
-                    f"{recipe} has {int(key) + 1} settings, but {recipe.name} accepts only {len(order)}"
-                )
-            raise UnknownName(f"setting of {recipe.name}", name, known)
+        if name.isdigit():
+            raise InvalidArgument(
+                f"{recipe} has {int(key) + 1} settings, but {recipe.name} accepts only {len(order)}"
+            )
+        one_of(f"setting of {recipe.name}", name, known)
         if name in given:
             raise InvalidArgument(f"{recipe} sets {name} twice; set it once")
         given[name] = argument(known[name], value)

@@ -1,6 +1,7 @@
 """Encodings that combine several other encodings."""
 
 import copy
+from functools import reduce
 from typing import Any, ClassVar, final
 
 import torch
@@ -129,11 +130,9 @@ class PlacedStack(Placed):
         self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
         self.remaps = tuple(remap for part in parts for remap in part.remaps)
         biases = tuple(part.bias for part in parts if part.bias is not None)
-        if biases:
-            self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
-        for part in parts:
-            if part.scale is not None:
-                self.scale = part.scale if self.scale is None else self.scale * part.scale
+        self.bias = SumBias(biases) if len(biases) > 1 else next(iter(biases), None)
+        factors = [part.scale for part in parts if part.scale is not None]
+        self.scale = reduce(torch.mul, factors) if factors else None
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         """Return the stack with its placed encodings replaced by these."""

@@ -49,8 +49,8 @@ class PlacedXPos(PlacedRotation):
         self.k_tables = self.tables(q_positions, -1)
 
     def key_tables(self, q: Queries, k: Keys) -> Tables:
-        alike = super().key_tables(q, k).cos is self.q_tables.cos  # torch 2.8 cannot compare named tuples
-        return self.k_tables if alike else self.tables(self.k_positions, -1)
+        at_queries = self.keys_at_queries(q, k, self.encoding.head_dim)
+        return self.k_tables if at_queries else self.tables(self.k_positions, -1)
 
     def rotate(
         self, q: Queries, k: Keys, *, out: tuple[Tensor | None, Tensor | None] | None = None

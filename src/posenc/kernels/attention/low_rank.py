@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import _disable_current_modes
 
-from posenc.kernels.attention.softmax import repeat_kv
+from posenc.kernels.attention.softmax import pieces, repeat_kv
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
 """The extra channels of queries and those of keys. Key channels that all heads share have a head axis of size 1, so
@@ -35,17 +35,6 @@ SPAN = 1 << 16
 
 LEAST_SCALE = 2.0**-7
 """The smallest softmax scale. With a smaller scale, slope/scale would exceed the range of float16."""
-
-
-def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
-    """Split x into ``count`` numbers in ``dtype`` whose sum is x, in descending order of size. Gradients flow
-    through the largest number.
-    """
-    parts = []
-    for _ in range(count):
-        parts.append(x.to(dtype).to(x.dtype))
-        x = x - parts[-1]
-    return parts
 
 
 def linear(

@@ -29,7 +29,9 @@ def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V
     once to the dtype of v.
     """
     lse = logsumexp(scores, -1)
-    return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
+    weights, total = exponentials(scores, lse)
+    weights = weights / total  # under the same name, so that the undivided weights are freed
+    return grouped(weights, v.to(scores.dtype)).to(v.dtype), lse
 
 
 def plain_backward(
@@ -90,17 +92,19 @@ def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[T
     kernel's gradients of q and k include the part that flows through the logsumexp. Three channels are needed
     because three 16-bit numbers represent one float32 number.
     """
-    rest, channels = more[..., None], []
-    for _ in range(3):
-        channels.append(rest.to(out.dtype))
-        rest = rest - channels[-1].to(rest.dtype)
-    return pad(grad, (0, 3), value=1.0), torch.cat((out, *channels), dim=-1)
+    channels = torch.cat(pieces(more[..., None], out.dtype, 3), dim=-1)
+    return pad(grad, (0, 3), value=1.0), torch.cat((out, channels.to(out.dtype)), dim=-1)
 
 
-def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
-    """Return exp(scores − lse) divided by its sum along the row. A row that sees no key is zero."""
-    weights, total = exponentials(scores, lse)
-    return weights / total
+def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
+    """Split x into ``count`` numbers in ``dtype`` whose sum is x, in descending order of size. Gradients flow
+    through the largest number.
+    """
+    parts = []
+    for _ in range(count):
+        parts.append(x.to(dtype).to(x.dtype))
+        x = x - parts[-1]
+    return parts
 
 
 def exponentials(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> tuple[Tensor, Tensor]:
@@ -180,10 +184,9 @@ def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causa
     instead of −∞, and its backward pass expects this 0.
     """
     k, v = (k, v) if SHARES_KEYS else (repeat_kv(x, q.shape[1]) for x in (k, v))
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
     )
-    return out, lse
 
 
 def fused_backward(
@@ -192,7 +195,6 @@ def fused_backward(
     """Compute the gradients of q, k and v with torch's CPU kernel, from the output and logsumexp of
     ``fused_forward``.
     """
-    dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+    return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
-    return dq, dk, dv

@@ -29,14 +29,11 @@ def blockwise(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, out: Tensor | N
     for first in range(0, x.shape[-2], rows):
         at = slice(first, first + rows)
         source, target = x[..., at, :width], out[..., at, :width]
+        block = source.to(work) if x.dtype != work else source if out is x else target.copy_(source)
+        _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
         if x.dtype != work:
-            block = source.to(work)
-            _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
             # torch loses the sign of a negated view if a copy into it also changes the dtype.
             target.copy_(block.to(x.dtype) if out.is_neg() else block)
-        else:
-            block = source if out is x else target.copy_(source)
-            _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
     return out
 
 

@@ -162,11 +162,9 @@ def rotate_complex(
     """Rotate by a complex multiplication, (x + iy)·e^{iφ}, which is the same function as ``rotate``."""
     pairs = cos.shape[-1]
     rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
-    layout = (2, pairs) if pairing == "half" else (pairs, 2)
-    split = rotary.unflatten(-1, layout)
-    split = split.transpose(-1, -2) if pairing == "half" else split
+    split = rotary.unflatten(-1, (2, pairs)).mT if pairing == "half" else rotary.unflatten(-1, (pairs, 2))
     product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
-    product = product.transpose(-1, -2) if pairing == "half" else product
+    product = product.mT if pairing == "half" else product
     return torch.cat((product.flatten(-2).to(x.dtype), tail), dim=-1)
 
 

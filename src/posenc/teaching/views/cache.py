@@ -55,8 +55,7 @@ def angles(
             number of tokens in the passage.
         rerotate: whether keys are rotated to their new positions.
     """
-    one_of("event", event, EVENTS)
-    was, now = _positions(event, tokens, capacity)
+    was, now = _positions(one_of("event", event, EVENTS), tokens, capacity)
     raw = torch.tensor([1.0, 0.0], dtype=torch.float64).repeat(1, 1, len(was), ROPE.head_dim // 2)
     fresh, keys = ROPE.rotate_keys(raw, now), ROPE.rotate_keys(raw, was)
     if rerotate:

@@ -78,11 +78,9 @@ def _build(name: str) -> posenc.Encoding:
     """Build an untrained encoding with a fixed seed."""
     shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
+        rows = LENGTH if posenc.encoding(name, **shape, num_positions=SIDE).axes == 1 else SIDE
         torch.manual_seed(0)
-        small = posenc.encoding(name, **shape, num_positions=SIDE)
-        torch.manual_seed(0)
-        encoding = posenc.encoding(name, **shape, num_positions=LENGTH) if small.axes == 1 else small
-    return encoding.double()
+        return posenc.encoding(name, **shape, num_positions=rows).double()
 
 
 def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:

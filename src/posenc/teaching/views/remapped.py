@@ -51,8 +51,7 @@ def distances(
     cosine of distance · frequency. Self-Extend groups four keys. DCA's chunk size and STRING's shift are
     ``trained`` − ``window`` tokens. STRING's window is a quarter of ``window``.
     """
-    one_of("method", method, METHODS)
-    remap = METHODS[method](trained, window)
+    remap = METHODS[one_of("method", method, METHODS)](trained, window)
     plain, used = measured(ROPE, length), measured(remap, length)
     axes = counted("query position", length), counted("key position", length)
     untrained = [int((each >= trained).sum()) for each in (plain, used)]
@@ -85,5 +84,4 @@ def measured(encoding: Encoding, length: int) -> Float[Tensor, "T T"]:
     placed = encoding.at(torch.arange(length), dtype=torch.float64)
     q, k = placed.rotate(*torch.tensor([1.0, 0.0], dtype=torch.float64).expand(2, 1, 1, length, 2))
     scores = posenc.scores(q, k, placed, causal=True, scale=1.0)[0, 0]
-    angles = scores.clamp(max=1).acos()
-    return (angles * LONGEST).where(scores.isfinite(), math.nan).round(decimals=4)
+    return (scores.clamp(max=1).acos() * LONGEST).where(scores.isfinite(), math.nan).round(decimals=4)

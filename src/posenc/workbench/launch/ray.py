@@ -80,14 +80,11 @@ class Ray:
             return nullcontext()
         code = {"py_modules": [*posenc.__path__, *map(str, dict.fromkeys(modules))]}
         try:
-            session: AbstractContextManager[object] = ray.init(
-                "auto", runtime_env=code, log_to_driver=False, logging_level="WARNING"
-            )
+            return ray.init("auto", runtime_env=code, log_to_driver=False, logging_level="WARNING")
         except ConnectionError as error:
             raise StudyError(
                 "no Ray cluster was found; start one with: ray start --head, or use --launcher local"
             ) from error
-        return session
 
     def _room(self) -> int:
         """Return how many runs fit on the live machines at the same time."""
@@ -116,8 +113,7 @@ class _Stored(Source):
     def load(self, say: Callable[[str], object] = str) -> Text:
         import ray
 
-        text: Text = ray.get(self.stored)
-        return text
+        return ray.get(self.stored)
 
 
 def _run(job: Job, cpus: int, progress: Any) -> tuple[Run | Failure, dict[str, bytes]]:

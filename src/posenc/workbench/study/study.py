@@ -5,7 +5,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -209,8 +209,13 @@ def source_of(folder: Path) -> Source:
     text is named there."""
     config = folder / "study.toml"
     settings = settings_of(config) if config.exists() else {}
-    known = declared(TextSettings)
-    return Source(**{name: known[name].check(name, settings[name]) for name in known if name in settings})
+    return Source(
+        **{
+            name: setting.check(name, settings[name])
+            for name, setting in declared(TextSettings).items()
+            if name in settings
+        }
+    )
 
 
 def settings_of(config: Path) -> dict[str, Any]:
@@ -240,9 +245,8 @@ def as_toml(study: Study, folder: Path) -> str:
 
     Paths are relative to ``folder``, in which the TOML file will be stored.
     """
-    settings = {field.name: getattr(study, field.name) for field in fields(study)}
-    for name in _paths(settings):
-        settings[name] = Path(os.path.relpath(settings[name], folder))
+    paths = {name: Path(os.path.relpath(getattr(study, name), folder)) for name in _paths(vars(study))}
+    settings = vars(study) | paths
     return "".join(f"{name} = {_value(value)}\n" for name, value in settings.items() if value is not None)
 
 

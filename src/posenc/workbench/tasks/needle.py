@@ -41,7 +41,7 @@ class Needle(DrawnTask):
         tokens.scatter_(1, at, NOISE + values)
         tokens[:, -1] = QUESTION
         depth = tuple((at[:, -1] / max(length - 2, 1)).tolist())
-        return Batch(tokens, last_target(rows, length, values[:, -1]), depth)
+        return Batch(tokens, last_target(length, values[:, -1]), depth)
 
 
 class Recent(Needle):

@@ -8,7 +8,7 @@ faulty.
 """
 
 from functools import cache
-from itertools import permutations
+from itertools import accumulate, permutations
 from typing import ClassVar
 
 import torch
@@ -33,10 +33,8 @@ class S5(DrawnTask):
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(ELEMENTS, (rows, length), generator=generator)
-        products = [tokens[:, 0]]
-        for token in tokens[:, 1:].unbind(1):
-            products.append(_table()[token, products[-1]])
-        return Batch(tokens, torch.stack(products, 1))
+        products = accumulate(tokens.unbind(1), lambda product, token: _table()[token, product])
+        return Batch(tokens, torch.stack([*products], 1))
 
 
 @cache

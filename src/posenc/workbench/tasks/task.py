@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from posenc.arguments import one_of
 from posenc.encodings.foreign import load
@@ -131,11 +132,9 @@ class Task(Criteria, ABC):
         call."""
 
 
-def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
-    """Return targets with a single answer, at the last position."""
-    targets = torch.full((rows, length), IGNORE)
-    targets[:, -1] = answers
-    return targets
+def last_target(length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
+    """Return targets with a single answer, at the last of ``length`` positions."""
+    return pad(answers[:, None], (length - 1, 0), value=IGNORE)
 
 
 def in_batches(length: int, count: int) -> list[int]:
@@ -170,7 +169,7 @@ class DrawnTask(Task):
         for rows in in_batches(length, count):
             batch = self.draw(generator, rows, length)
             if not self.scores_every_answer:
-                batch = replace(batch, targets=last_target(rows, batch.tokens.shape[1], batch.targets[:, -1]))
+                batch = replace(batch, targets=last_target(batch.tokens.shape[1], batch.targets[:, -1]))
             yield batch
 
 
@@ -184,8 +183,7 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
     """
     if ":" not in name:
         where = TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
-        ours: type[Task] = resolve_name(f"{__package__}.{where}")
-        return ours
+        return resolve_name(f"{__package__}.{where}")
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
