@@ -132,7 +132,7 @@ def _by_autograd(
         q, near = q.detach().requires_grad_(), k[:, :, n:].detach().requires_grad_()
         scores = block_scores(q, near, call, first, start + n)
     grad_scores, near_v = plain_backward(
-        grad, grad_lse, scores.detach(), v[:, :, n:], out, lse.to(scores.dtype), n > 0
+        grad, grad_lse, scores.detach(), v[:, :, n:], out, lse.to(scores.dtype), partial=n > 0
     )
     outputs, given = [scores], [grad_scores]
     if level is not None:  # the gradients of a row's scores add up to zero
