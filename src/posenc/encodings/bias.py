@@ -216,9 +216,7 @@ class SumBias(Bias):
     def _of(self, parts: tuple[Bias, ...]) -> Bias:
         if all(a is b for a, b in zip(parts, self.parts, strict=True)):
             return self
-        other = self.changed(parts=parts)
-        other.derive()
-        return other
+        return SumBias(parts)
 
 
 def tensors(value: Any) -> list[Tensor]:

@@ -120,17 +120,18 @@ class PlacedStack(Placed):
                 "encoding for the model's number of heads"
             )
         self.added = sum(part.added for part in parts)
-        scales = {(part.softmax_scale, part.softmax_factor) for part in parts} - {(None, 1.0)}
+        pairs = [(part.softmax_scale, part.softmax_factor) for part in parts]
+        scales = list(dict.fromkeys(pair for pair in pairs if pair != (None, 1.0)))
         if len(scales) > 1:
             raise InvalidArgument(
                 "the encodings in this stack differ in (softmax_scale, softmax_factor): "
                 f"{sorted(scales, key=str)}; a layer can use only one pair: build all encodings with the same "
                 "settings"
             )
-        self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
+        self.softmax_scale, self.softmax_factor = scales[0] if scales else (None, 1.0)
         self.remaps = tuple(remap for part in parts for remap in part.remaps)
         biases = tuple(part.bias for part in parts if part.bias is not None)
-        self.bias = SumBias(biases) if len(biases) > 1 else next(iter(biases), None)
+        self.bias = SumBias(biases) if len(biases) > 1 else biases[0] if biases else None
         factors = [part.scale for part in parts if part.scale is not None]
         self.scale = reduce(torch.mul, factors) if factors else None
 

@@ -115,10 +115,9 @@ class QueryTable(LookedUp):
         if not self.consecutive:
             return None
         columns = self._columns(first, last, len(self.k_positions))
-        earlier = len(self.k_positions) - len(self.q_positions) + first
-        n = min(earlier, distinct(columns)[0] + 2 - last + first)  # at key j, row 0 has column rows − 1 + j
-        column = self.table.index_select(-1, columns[:1])
-        return (n, product(self.queries[:, :, first:last], column)) if n > 0 else None
+        # Row 0 has column rows − 1 + j at key j.
+        n = min(len(self.k_positions) - len(self.q_positions) + first, distinct(columns)[0] + 2 - last + first)
+        return (n, product(self.queries[:, :, first:last], self.table[..., columns[:1]])) if n > 0 else None
 
     def _columns(self, first: int, last: int, keys: int, begin: int = 0) -> Int[Tensor, " offsets"]:
         """Return the column of every offset in a block of consecutive positions, in ascending order of offsets."""
