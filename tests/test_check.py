@@ -14,6 +14,7 @@ from posenc.laws.check import Report, Verdict, verdict
 from posenc.laws.computes import sees_only_the_offset
 from posenc.laws.independence import low_precision_rounds_once
 from posenc.laws.law import Broken, near
+from posenc.laws.survival import survives_casts
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -280,9 +281,7 @@ class Slopes(posenc.OffsetBias):
 )
 def test_the_remedy_for_trained_parameters_mends(made: Callable[..., posenc.Encoding], remedy: str) -> None:
     """exp in 16 bits breaks two laws, whatever the parameters start at; with the remedy both hold."""
-    laws = [law for law in LAWS if law.name in ("low_precision_rounds_once", "survives_casts")]
-    assert len(laws) == 2
-    for rule in laws:
+    for rule in (low_precision_rounds_once, survives_casts):
         broken = verdict(rule, Subject("exp in 16 bits", made))
         assert broken.outcome == "broken", broken
         assert remedy in rule.remedy
