@@ -8,6 +8,7 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
+from posenc.integrations.programs import transformers
 from posenc.scaling import (
     NTK,
     Default,
@@ -120,7 +121,10 @@ def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> No
     assert entry["rope_type"] == "longrope"
     given = write(gemma, YaRN(4.0, 64))
     given["rope_parameters"]["full_attention"]["truncate"] = False
-    assert any("ignores truncate=false under 'full_attention'" in note for note in read(given).assumed)
+    assert any(
+        "ignores truncate=false under 'full_attention'" in note
+        for note in {*read(given).assumed} & {*transformers.read(given).notes}
+    )
     assert read(given).rotary.get("scaling") == YaRN(4.0, 64)
 
 

@@ -87,7 +87,7 @@ def seeds(family: str) -> list[dict[str, Any]]:
         with suppress(PosencError):
             found.append(write(read(found[-1]), spelling="v4"))
     made = {**CONFIG_MAPPING[family]().to_dict(), **LACKING.get(family, {})}
-    known = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[family].keys), "model_type": None}
+    known = {*KEYS, *RARE, "model_type"}
     found.append({key: value for key, value in made.items() if key in known})
     if "layer_types" in found[-1]:
         found.append({key: value for key, value in found[-1].items() if key != "layer_types"})

@@ -44,16 +44,16 @@ class Departure:
         line: the source line in the newest of ``releases``.
         releases: the releases with this deviation; empty for all tested releases.
         refuses: whether the program cannot run these families.
-        sets: values that replace a layer's fields; ``"none"`` means None.
+        sets: values that replace a layer's fields; ``"none"`` means None, and ``axes = 0`` means that all pairs use
+            the first axis.
         one_more: the number of tokens by which a window is larger than the config's.
-        without: a key of the rope dictionary. The deviation applies only if this key is missing. The program then
-            uses the first axis for all pairs.
         unless: keys of the config or of its language model's part, or, with the prefix ``rope.``, keys of the rope
             dictionary. The prefixes ``rope_parameters.`` and ``rope_scaling.`` name one spelling of this
             dictionary. The deviation applies only if all of these keys are missing or null.
         given: a key of the config, of its language model's part or of a rope dictionary, which may be that of one
-            layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone. Several keys are
-            separated by spaces. The deviation applies only if all of them have values.
+            layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone; ``rope`` is the
+            rope dictionary itself. Several keys are separated by spaces. The deviation applies only if all of them
+            have values.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
@@ -69,8 +69,7 @@ class Departure:
         full_only: not empty if the program uses one base in every layer and scales only full_attention layers. The
             value is ``"inside"`` if a base in the rope dictionary takes precedence and the default base is 10,000,
             else ``"outside"``.
-        times_original: the factor by which YaRN's original length is multiplied if the rope dictionary has
-            mrope_section.
+        times_original: the factor by which YaRN's original length is multiplied.
     """
 
     program: str
@@ -84,7 +83,6 @@ class Departure:
     sets: Mapping[str, Any] = field(default_factory=dict)
     one_more: int = 0
     as_listed: bool = False
-    without: str = ""
     unless: tuple[str, ...] = ()
     given: str = ""
     equals: int | None = None
@@ -98,11 +96,12 @@ class Departure:
 
     def of(self, layer: LayerTable) -> LayerTable:
         """Return the layer as the program runs it."""
-        values: dict[str, Any] = {key: None if value == "none" else value for key, value in self.sets.items()}
+        values: dict[str, Any] = {
+            key: None if value == "none" else (value,) * len(layer.axes) if key == "axes" else value
+            for key, value in self.sets.items()
+        }
         if layer.window:
             values.setdefault("window", layer.window + self.one_more)
-        if self.without:
-            values["axes"] = (0,) * len(layer.axes)
         return replace(layer, **{key: value for key, value in values.items() if getattr(layer, key) is not None})
 
 
@@ -144,7 +143,7 @@ def departing_from(
     rope = part.get("rope_parameters") or part.get("rope_scaling") or {}
     named = {"rope": rope, **{form: part.get(form) or {} for form in BOTH_FORMS}}
     inside = {f"{name}.{key}": value for name, entry in named.items() for key, value in entry.items()}
-    stated = {**config, **part, **inside}
+    stated = {**config, **part, **inside, "rope": rope or None}
     entries = [rope, *(entry for entry in rope.values() if isinstance(entry, Mapping))]
     anywhere = stated | {key: value for entry in entries for key, value in entry.items()}
     kinds = {str(entry[key]) for entry in entries for key in ("rope_type", "type") if entry.get(key)}
@@ -155,10 +154,7 @@ def departing_from(
         and (types & {*departure.types} or ("*" in departure.types and not types & {*departure.but}))
         and version in (departure.releases or (version,))
         if not departure.kinds or kinds & {*departure.kinds}
-        if (not departure.without or departure.without not in rope)
-        and (rope or not (departure.without and departure.refuses))
-        and all(stated.get(key) is None for key in departure.unless)
-        if departure.times_original == 1 or ("mrope_section" in rope and "yarn" in kinds)
+        if all(stated.get(key) is None for key in departure.unless)
         if all(anywhere.get(key) is not None for key in departure.given.split())
         if departure.equals is None or anywhere.get(departure.given) == departure.equals
         if not departure.number

@@ -148,13 +148,6 @@ class Family:
     wrong_up_to_version: str | None = None
     extra: tuple[str, ...] = ()
 
-    @property
-    def keys(self) -> frozenset[str]:
-        """The position keys that the family's code or config class may read although the class does not declare
-        them."""
-        keys = (self.length, self.local_base, self.partial, self.rotary_dim, self.head_dim, self.full_head_dim)
-        return frozenset(filter(None, (*keys, self.rotates_key, *self.ignored, *self.extra, *self.defaults)))
-
     def length_key(self, config: Mapping[str, Any]) -> str:
         """Return the key under which a config has the longest input: the family's own, or the usual one if the
         config has only that one.

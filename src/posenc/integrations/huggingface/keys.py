@@ -68,12 +68,14 @@ def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
-    """Return every position key of this family: the keys in its entry in families.toml, and the keys of its config
-    class that schema.py lists.
+    """Return every position key of this family: the keys in its entry in families.toml, which its code may read
+    although its config class does not declare them, and the keys of its config class that schema.py lists.
     """
+    keys = (family.length, family.local_base, family.partial, family.rotary_dim, family.head_dim)
+    named = (*keys, family.full_head_dim, family.rotates_key, *family.ignored, *family.extra, *family.defaults)
     scales = family.kind == "rotary" and family.fixed_base is None
     of_rope = {*BOTH_FORMS, "original_max_position_embeddings", family.base} if scales else set()
-    known = family.keys | of_rope | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
+    known = frozenset(filter(None, named)) | of_rope | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 

@@ -183,12 +183,6 @@ def config_of(
     return scaled.rotary, config, dict(rope_dictionary(config))
 
 
-def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the length and the rope dictionary, nested under the keys that lead to the language model's
-    config."""
-    return within(positions.path, {positions.length_key: longest, "rope_parameters": entry})
-
-
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
     """Return the keys, nested in the part of a config that a path names."""
     for key in reversed(path):

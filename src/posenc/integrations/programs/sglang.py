@@ -10,12 +10,7 @@ from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import (
-    TRANSFORMERS_OF_SERVERS,
-    Program,
-    nested,
-    overrides,
-)
+from posenc.integrations.programs import TRANSFORMERS_OF_SERVERS, Program, overrides, within
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_served,
@@ -129,7 +124,7 @@ def spell(
                 f"config's rope dictionary has {ORIGINAL}; edit config.json instead of passing overrides"
             )
         entry = {key: None for key in PAIR if key in before} | entry
-    return nested(positions, longest, entry)
+    return within(positions.path, {positions.length_key: longest, "rope_parameters": entry})
 
 
 PROGRAM = Program(

@@ -18,7 +18,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     Version 4 does not know ``rope_parameters``. For a config with ``rope_parameters`` alone, version 4 silently
     uses the config class's default rotary base (usually 10,000) and no scaling. Version 4 reads LongRoPE's original
     length only outside the rope dictionary, and the original length of other scalings only inside it. Version 5
-    follows the config, but ignores ``truncate`` in the rope dictionaries of individual layer types.
+    follows the config, as ``huggingface.read`` does.
     """
     older = version.startswith("4")
     if older and kind_of(entry) == "longrope":
@@ -29,10 +29,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             "attention_factor": math.sqrt(1 + math.log(max(1.0, longest / outside), outside)),
             **{key: value for key, value in entry.items() if value is not None},
         }
-    if older:
-        return {ORIGINAL: longest_of(config), **entry} if kind_of(entry) == "yarn" else entry
-    flat = entry in (config.get("rope_parameters"), config.get("rope_scaling"))
-    return {key: value for key, value in entry.items() if flat or key != "truncate"}
+    return {ORIGINAL: longest_of(config), **entry} if older and kind_of(entry) == "yarn" else entry
 
 
 def spell(

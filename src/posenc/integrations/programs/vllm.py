@@ -10,12 +10,7 @@ from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
 from posenc.integrations.program_tables import Releases
-from posenc.integrations.programs import (
-    TRANSFORMERS_OF_SERVERS,
-    Program,
-    nested,
-    overrides,
-)
+from posenc.integrations.programs import TRANSFORMERS_OF_SERVERS, Program, overrides, within
 from posenc.integrations.rope_dictionaries import (
     ORIGINAL,
     as_served,
@@ -123,7 +118,7 @@ def spell(
     entry, longest = overrides("vLLM", positions, scaling, max_length)
     if positions.path:  # vLLM merges these keys into the file's
         entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
-    return nested(positions, longest, entry)
+    return within(positions.path, {positions.length_key: longest, "rope_parameters": entry})
 
 
 PROGRAM = Program(
