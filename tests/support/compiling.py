@@ -269,7 +269,7 @@ MADE = ("cope", "stack(rotary, fox(bias=1))")
 Laws = dict[str, Callable[[], None]]
 
 
-COPIED = re.compile(r"shaw|inkling|transformer-xl|deberta|fox|decomposed|self-extend|dca|rerope|string")
+COPIED = re.compile(r"shaw|inkling|transformer-xl|deberta|fox|decomposed|self-extend|dca|rerope|string|layers with")
 COMPILED = [case for case in CASES if COMPILES_OBJECTS or not COPIED.search(case.name)]
 """The cases that the installed torch can compile; torch 2.8 cannot copy objects (docs/versions.md)."""
 
