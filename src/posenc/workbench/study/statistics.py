@@ -76,7 +76,7 @@ def perplexity(loss: float) -> float:
 
 def over_answers(shares: Sequence[float]) -> Interval:
     """Return the share of right answers; a sequence with several answers counts as one sample."""
-    return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
+    return Interval(fmean(shares), *wilson(math.fsum(shares), len(shares)), "answers")
 
 
 def between_shares(before: Sequence[float], after: Sequence[float]) -> Interval:
