@@ -263,7 +263,7 @@ def the_native_kernel_gives_way_to_compilers() -> None:
 
 
 MORE = ("rotary", "alibi", "learned", "t5", "fox", "query-scale", "stack(rotary, fox(bias=1))")
-MADE = ("cope", "stack(rotary, fox(bias=1))")
+MADE = ("cope", "stack(rotary, fox(bias=1))", "rerope(rotary, window=4)")
 """A bias that reads scores and has a gradient, and a rotation with gates that read tokens."""
 
 Laws = dict[str, Callable[[], None]]

@@ -184,7 +184,7 @@ class Mask(Pytree, metaclass=MaskType):
         share tensors and the lengths that were read from tensors.
         """
         known = {**{x.name: getattr(self, x.name) for x in fields(self)}, **changes}
-        state = {x.name: known[x.name] for x in fields(kind) if x.name in known}
+        state = {name: x for name, x in known.items() if name in kind.__dataclass_fields__}
         if torch.compiler.is_compiling():  # a compiler needs the constructor; this avoids a T×S copy
             mask = kind(**{**state, "dense": None})
             assign(mask, dense=self.dense)
