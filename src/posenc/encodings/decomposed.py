@@ -76,8 +76,7 @@ class Decomposed(RelativeTable):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         parts = []
-        for axis, places in enumerate(self.size):
-            table = self.tables[axis]
+        for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
             row, at = Clip(places - 1, places - 1, sign=-1), (q_positions[axis], k_positions[axis])
             rows = table.to(dtype).T[None]
             if len(table) != 2 * places - 1:
