@@ -1,4 +1,5 @@
-"""Attention in blocks of query rows, with gradients. Masks and biases are recomputed instead of stored.
+"""Attention in blocks of query rows. Masks and biases are computed block by block; for gradients, ``recomputed``
+computes them again instead of storing them.
 
 The forward and backward passes need O(H·rows·S) extra memory for most masks and biases. The exception is a bias
 that depends only on the offset: it is stored as a line, a tensor with one value per head and offset, and needs less
@@ -146,10 +147,10 @@ def far_keys(call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, first: int) -
     """Return the number of first keys at which every row of a block has only one bias, and these biases; 0 if all
     keys are computed together. In 16 bits they are, because each part would be rounded.
     """
-    splits = call.queries > TRAINING_ROWS and call.dtype == q.dtype and call.mask.only_causal and fused(q, k, v)
-    if call.bias is None or not splits or call.needs_logsumexp or call.softcap is not None or call.dropout:
+    if call.bias is None or call.needs_logsumexp or call.softcap is not None or call.dropout:
         return 0, None
-    return call.bias.far(first, first + q.shape[2]) or (0, None)
+    splits = call.queries > TRAINING_ROWS and call.dtype == q.dtype and call.mask.only_causal and fused(q, k, v)
+    return (call.bias.far(first, first + q.shape[2]) if splits else None) or (0, None)
 
 
 def in_two_parts(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, first: int, keys: int) -> Block | None:

@@ -120,6 +120,7 @@ class PlacedStack(Placed):
                 "encoding for the model's number of heads"
             )
         self.added = sum(part.added for part in parts)
+        # No difference of sets, which torch 2.8 cannot compile.
         pairs = [(part.softmax_scale, part.softmax_factor) for part in parts]
         scales = list(dict.fromkeys(pair for pair in pairs if pair != (None, 1.0)))
         if len(scales) > 1:

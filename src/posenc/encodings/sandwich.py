@@ -106,13 +106,14 @@ class Sandwich(Encoding):
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
         # Positions are counted from the first key: only distances matter, and errors grow with the position.
-        both = (k_positions,) if q_positions is k_positions else (q_positions, k_positions)
-        waves = [self.clock(positions - k_positions[..., :1], compute_dtype) for positions in both]
+        first, same = k_positions[..., :1], q_positions is k_positions
+        k_waves = self.clock(k_positions - first, compute_dtype)
         if consecutive(q_positions, k_positions):
-            sums, channels = waves[-1][0].sum(-1), self.channels
+            sums = k_waves[0].sum(-1)
             bias: Bias = CosineSums(
-                self.heads, q_positions, k_positions, factors=factors, sums=sums, channels=channels
+                self.heads, q_positions, k_positions, factors=factors, sums=sums, channels=self.channels
             )
         else:
-            bias = SandwichBias(factors, torch.cat(waves[0], -1), torch.cat(waves[-1], -1))
+            q_waves = k_waves if same else self.clock(q_positions - first, compute_dtype)
+            bias = SandwichBias(factors, torch.cat(q_waves, -1), torch.cat(k_waves, -1))
         return Placed(q_positions, k_positions, bias=bias)
