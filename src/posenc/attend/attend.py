@@ -16,7 +16,6 @@ from torch import Tensor
 from posenc.arguments import as_scale, no_argument, parameters_of
 from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
 from posenc.attend.offers import WAYS, Explanation
-from posenc.attend.operator import operated
 from posenc.attend.remapped import remapped
 from posenc.attend.ways import chosen, computed
 from posenc.encodings.placed import Placed
@@ -136,7 +135,9 @@ def attention(
     use ``scores(…).softmax(-1) @ v``.
     """
     settings = _settings(softcap, sinks, dropout, return_logsumexp, backend, unknown)
-    take = operated if torch.compiler.is_compiling() else computed
+    take = computed
+    if torch.compiler.is_compiling():
+        from posenc.attend.operator import operated as take  # registering operators takes milliseconds
     parts = _prepared(take, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     out, lse = parts[0] if len(parts) == 1 and sinks is None else merge(parts, sinks)  # type: ignore[arg-type]
     return (out, lse) if return_logsumexp and lse is not None else out

@@ -150,8 +150,17 @@ def made(name: str, attributes: dict[str, Any]) -> Any:
 def _read(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
     """Compute the attention call that an expression describes."""
     q, k, v, *tensors = inputs
-    known = {"tensors": tensors, "integers": integers, "floats": floats, "made": made, "slice": slice}
-    placed, mask, scale, settings = eval(expression(text), {"__builtins__": {}, **known})
+    placed, mask, scale, settings = eval(
+        expression(text),
+        {
+            "__builtins__": {},
+            "tensors": tensors,
+            "integers": integers,
+            "floats": floats,
+            "made": made,
+            "slice": slice,
+        },
+    )
     return computed(q, k, v, placed, mask, scale, Settings(**settings))
 
 
