@@ -252,7 +252,7 @@ def test_other_code_than_the_config_says_is_a_trouble() -> None:
         "num_hidden_layers": 2,
     }
     told = read({"model_type": "step3p5_vision", **shape}).known_issues
-    assert told == ("transformers 5.22.2 does not follow this config; a newer version does",)
+    assert told == ("transformers up to 5.22.2 does not follow this config; newer versions do",)
 
 
 def test_no_trouble_is_told_of_versions_that_the_metadata_excludes() -> None:

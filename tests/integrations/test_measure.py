@@ -326,11 +326,16 @@ def test_queries_that_rotate_and_grow_are_told_together() -> None:
     assert re.match(r"Layers 0 to \d with RoPE: .*; queries are scaled by 1\.\d+ at", found.describe())
 
 
-@pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])
-def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
-    """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles."""
+@pytest.mark.parametrize(
+    ("bend", "different", "turns"), [(0.0, 16, True), (1e-3, 16, True), (0.3, 16, False), (0.0, 4, False)]
+)
+def test_a_map_that_bends_or_is_one_of_many_is_no_turn(bend: float, different: int, turns: bool) -> None:
+    """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles.
+    Queries of few different tokens, as of patches of one pixel, fit many maps.
+    """
     at = (0, 1, 2, 5)
-    tokens = torch.randn(16, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    tokens = torch.randn(different, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    tokens = tokens.repeat(16 // different, 1)
     cos, sin = torch.tensor(at).double().cos(), torch.tensor(at).double().sin()
     maps = torch.eye(5, dtype=torch.float64).repeat(len(at), 1, 1)
     for a, b in ((0, 1), (2, 4)):
@@ -339,8 +344,7 @@ def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     moved = torch.einsum("td,pde->pte", tokens, maps)[:, None].float()
     plain = tokens[None, None, :8].float()
     layer = layer_of(Attention("layers.0.attention", plain, plain, plain @ plain.mT), moved.flatten(1, 2), at)
-    assert (layer.rotation is not None) is turns
-    assert layer.exact is turns
+    assert (layer.rotation is not None, layer.exact, layer.maps is None) == (turns, turns, different < 5)
 
 
 def test_what_no_position_depends_on_is_shrunk() -> None:

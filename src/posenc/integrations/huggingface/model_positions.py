@@ -162,7 +162,7 @@ class ModelPositions:
                 if family.mscale_by_length and isinstance(recipe.get("scaling"), LongRoPE)
             ),
             *(
-                f"transformers {version} does not follow this config; a newer version does"
+                f"transformers up to {version} does not follow this config; newer versions do"
                 for version in [family.wrong_up_to_version]
                 if version
             ),

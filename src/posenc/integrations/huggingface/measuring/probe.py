@@ -24,6 +24,7 @@ from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.measuring.evidence import EXACT
 from posenc.integrations.huggingface.measuring.inputs import DECODED, READ, Form, TokenIds, forms
 from posenc.integrations.huggingface.measuring.maps import (
+    ROUNDING,
     by_axis,
     channel_order,
     least_squares,
@@ -218,8 +219,8 @@ def layer_of(
         cells: the numbers of rows and columns of patches, if ``at`` contains indices of patches in an image.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
-    if later is None:
-        return layer
+    if later is None or torch.linalg.matrix_rank(later[0].double(), rtol=ROUNDING) < layer.channels:
+        return layer  # too few different queries for a unique map
     maps, residual = least_squares(later[0], later)
     growth = maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt()
     order, lengths = channel_order(plain.q[:, 0, 0], plain.outputs)
