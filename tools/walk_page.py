@@ -21,7 +21,7 @@ CLASSES = {
     "has no positions": "its attention, if any, does not use token positions",
     "cannot be built": "no small model could be built and run on token ids, images or audio",
 }
-SCALED = "YaRN with a stated attention factor"
+SCALED = "YaRN with mscale and mscale_all_dim"
 """The name of the scaled config that is tested for every type that rotates."""
 
 

@@ -125,7 +125,7 @@ def walked(name: str) -> dict[str, object]:
 
 
 def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
-    """Yield other configs of a type by name: one with YaRN and an explicit attention factor, and published ones."""
+    """Yield other configs of a type by name: one with YaRN's mscale and mscale_all_dim, and published ones."""
     if positions.rotary_recipes and positions.layout is None:
         yield SCALED, lambda: _scaled(config)
     published = [*map(json.loads, PUBLISHED.read_text("utf-8").splitlines())]
@@ -147,11 +147,11 @@ def answer(make: Any) -> str:
 
 
 def _scaled(config: Any) -> Any:
-    """Return the config with YaRN in its language model, with an attention factor other than YaRN's own."""
+    """Return the config with YaRN in its language model, with factors on cos and sin and on scores."""
     whole = copy.deepcopy(config.to_dict())
     positions = read(config)
     length = positions.original_length
-    part = write(positions, YaRN(4, length, attention_factor=1.25), max_length=4 * length)
+    part = write(positions, YaRN(4, length, mscale=1.5, mscale_all_dim=0.5), max_length=4 * length)
     inner = whole
     for key in positions.path:
         inner = inner[key]

@@ -122,8 +122,9 @@ def longrope(pairs: int) -> dict[str, Any]:
     return {"rope_type": "longrope", "short_factor": [1.0] * pairs, "long_factor": [2.0] * pairs}
 
 
-def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
-    model = small("deepseek_v3", rope_parameters={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0})
+@pytest.mark.parametrize("model_type", ["deepseek_v3", "hy_v4", "minicpm3"])
+def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out(model_type: str) -> None:
+    model = small(model_type, rope_parameters={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0})
     positions = read(model.config)
     assert softmax_factor(positions.rotary) == pytest.approx(1.8739, rel=1e-4)
     assert differences(measure(model), positions) == []

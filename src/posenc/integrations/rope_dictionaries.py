@@ -25,16 +25,16 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
     LongRoPE's attention factor is long_mscale if it is given, and otherwise √(1 + ln(M/L)/ln L), where M is
     max_position_embeddings and L is the original length; attention_factor in the dictionary is ignored. The
-    function ``yarn`` computes YaRN's attention factor. Its arguments are the dictionary and whether the family has
-    DeepSeek's ``mscale_all_dim``. For such a family, this key is kept and the ends of YaRN's ramp are rounded.
+    function ``yarn`` computes YaRN's attention factor. Its arguments are the dictionary and whether the family is
+    served as DeepSeek is. For such a family, mscale_all_dim is kept and the ends of the ramp are rounded.
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
-    kind, family = kind_of(entry), family_of(config)
+    kind = kind_of(entry)
     if kind == "longrope":
         original = config.get(ORIGINAL) or entry.get(ORIGINAL) or longest_of(config)
         ratio = max(1.0, longest_of(config) / original)
         return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
-    if kind == "yarn" and family and family.mscale_scores:
+    if kind == "yarn" and served_as_deepseek(config):
         second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
         return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
     return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
@@ -42,8 +42,7 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return ``entry`` as vLLM and SGLang read it. Their RoPE class for DeepSeek computes YaRN for any scaling."""
-    family = family_of(config)
-    if kind_of(entry) in ("default", "yarn") or not family or not family.mscale_scores:
+    if kind_of(entry) in ("default", "yarn") or not served_as_deepseek(config):
         return entry
     return {key: entry[key] for key in ("rope_theta", "factor", ORIGINAL, *MAGNITUDE) if key in entry} | {
         "rope_type": "yarn"
@@ -78,7 +77,7 @@ def as_served(positions: ModelPositions, entry: Mapping[str, Any]) -> ModelPosit
     family = FAMILIES[positions.model_type]
     interleaved = any(recipe.get("pairing") == "interleaved" for recipe in positions.rotary_recipes.values())
     # halved by its own class (DeepSeek), or by sorting the rows of its weights (Llama 4)
-    halved = family.mscale_scores or positions.model_type == "llama4_text"
+    halved = served_as_deepseek(positions.source) or positions.model_type == "llama4_text"
     if kind_of(entry) == "longrope" and interleaved and not halved:
         raise InvalidArgument(
             "vLLM and SGLang support lists of factors only for half pairs, but the pairs of model_type "
@@ -121,6 +120,14 @@ def family_of(config: Mapping[str, Any]) -> Family | None:
     """Return the family whose rules apply to a config, or None for an unknown family."""
     model_type = str(config.get("model_type"))
     return FAMILIES.get(READ_AS.get(model_type, model_type))
+
+
+def served_as_deepseek(config: Mapping[str, Any]) -> bool:
+    """Return whether other programs compute a family's angles and scores as those of DeepSeek, whose scores are
+    scaled by mscale_all_dim.
+    """
+    family = family_of(config)
+    return family is not None and family.mscale_scores and family.mscale_served
 
 
 def longest_of(config: Mapping[str, Any]) -> int:

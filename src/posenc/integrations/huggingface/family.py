@@ -76,7 +76,8 @@ class Family:
         fixed_score_scale: a factor on q·k in the family's code.
         softcap: c in c·tanh(score/c), which the family's code applies if attn_logit_softcapping is missing.
         sinks: the layers with a trained sink per head in their softmax.
-        mscale_scores: whether scores are scaled by YaRN's mscale_all_dim.
+        mscale_scores: whether transformers' code scales scores by YaRN's mscale_all_dim.
+        mscale_served: whether other programs then do so too, with the code that they have for DeepSeek.
         mscale_by_length: whether cos and sin are multiplied by short_mscale up to the original length and by
             long_mscale beyond it.
         divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
@@ -135,6 +136,7 @@ class Family:
     softcap: float | None = None
     sinks: Literal["none", "all", "windows"] = "none"
     mscale_scores: bool = False
+    mscale_served: bool = True
     mscale_by_length: bool = False
     divides_alibi: bool = False
     scales_before_rotation: bool = False

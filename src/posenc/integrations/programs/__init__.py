@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.scaling import COMMON, TYPES
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
-from posenc.integrations.rope_dictionaries import kind_of, with_mscales, with_pair
+from posenc.integrations.rope_dictionaries import kind_of, served_as_deepseek, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
@@ -216,7 +216,7 @@ def overrides(
         )
     if kind == "longrope":
         entry = with_mscales(entry, now)
-    elif kind == "yarn" and family.mscale_scores:
+    elif kind == "yarn" and served_as_deepseek(config):
         entry = with_pair(entry)
     elif kind == "yarn":
         entry |= {"attention_factor": now.scale, "attn_factor": now.scale / sharpening(now.factor)}

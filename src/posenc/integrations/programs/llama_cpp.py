@@ -19,7 +19,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions, soft
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.program_tables import ProgramReader, Releases
 from posenc.integrations.programs import config_of
-from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of
+from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, kind_of, served_as_deepseek
 from posenc.scaling import LengthScaling, PerPair, Scaling
 
 ROPE_TYPES: Mapping[str, list[str]] = json.loads((files(__package__) / "rope_types.json").read_text("utf-8"))
@@ -287,7 +287,8 @@ def write(
         )
     longest = max_length or config[positions.length_key]
     values, tensors = rope_fields(recipe, longest)
-    if family.mscale_scores and ("scaling.type" in values or tensors or softmax_factor(recipe) != 1):
+    is_scaled = "scaling.type" in values or tensors
+    if family.mscale_scores and (softmax_factor(recipe) != 1 or (is_scaled and served_as_deepseek(config))):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} scales cos, sin and also the scores, but llama.cpp has "
             "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
