@@ -117,6 +117,7 @@ queries and keys."""
 NOT_IN_CONFIG = {
     "mistral_large4_text": "multiplies its frequencies, and the logarithm of the position in its query scale, by "
     "trained numbers",
+    "dory": "runs some of its layers several times",
     "hrm_text": "runs the same layers many times",
     "neomme": "alternates between two window sizes within one layer type",
 }
