@@ -72,12 +72,12 @@ class Reader(ConfigValues):
         key = self.family.score_scale
         return self.family.fixed_score_scale if key is None else float(self.need(key) ** POWERS.get(key, 1))
 
-    def softmax_factor(self, head_dim: int) -> float:
+    def softmax_factor(self, head_dim: int, kind: str) -> float:
         """Return the factor by which 1/√D is multiplied: the family's own factor, DeepSeek's factor, or 1 if the
         family has neither.
 
         DeepSeek's factor is (0.1·mscale_all_dim·ln s + 1)², where s is the factor of the scaling. It applies with
-        every type of scaling.
+        every ``kind`` of scaling.
         """
         if self.scale_of_scores:
             return float(self.scale_of_scores * head_dim**0.5)
@@ -86,7 +86,7 @@ class Reader(ConfigValues):
             ROPE[key].check(key, parameters.get(key) or unscaled)
             for key, unscaled in {"mscale_all_dim": 0.0, "factor": 1.0}.items()
         )
-        return 1.0 if rope_type(parameters) == "default" else sharpening(factor, amount) ** 2
+        return 1.0 if kind == "default" else sharpening(factor, amount) ** 2
 
     def rope_parameters(self) -> dict[str, Any]:
         """Return the config's rope_parameters or rope_scaling, or else the class's default, which is empty if the
@@ -155,7 +155,7 @@ class Reader(ConfigValues):
                 backwards=self.family.backwards or None,
                 axes=axes,
             ),
-            self.softmax_factor(head_dim),
+            self.softmax_factor(head_dim, kind),
         )
         build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors and sections
         return recipe
