@@ -24,7 +24,7 @@ POINTS = 50
 def over_lengths(result: TaskResult) -> View:
     """Draw every encoding's accuracy or perplexity at every test length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
-    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate as a perplexity
+    last = f"guessing from the last {result.unit} alone"  # the gate of language, unless frequencies guess better
     panel = Lines(
         result.name,
         tuple(_line(result, row) for row in result.rows),
@@ -32,7 +32,9 @@ def over_lengths(result: TaskResult) -> View:
         f"perplexity per {result.unit}" if loss else "share of right answers",
         y_log=loss,
         marks=((float(result.lengths[0]), "trained to here"),),
-        levels=guessed if loss else ((task.gate, "gate"), (task.chance, "chance")),
+        levels=((math.exp(task.gate), last if task.name == "language" and task.gate < task.chance else "gate"),)
+        if loss
+        else ((task.gate, "gate"), (task.chance, "chance")),
     )
     best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
     return View(f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}", (panel,))
