@@ -104,7 +104,7 @@ def by_depth(result: TaskResult) -> View | None:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
     missed = [f"{p.name} ({1 - float(p.values.nanmean()):.1%})" for p in panels if p.name not in found]
-    rest = f"; answers missed by {together(missed)}" if missed else ""
+    rest = f"; missed, averaged over depths, by {together(missed)}" if missed else ""
     return View(
         f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
     )
