@@ -210,9 +210,9 @@ def _nearest(result: TaskResult) -> str:
     if not tried:
         return "nothing was measured"
     best = min(tried, key=lambda row: task.sign * row.values[start].mean)
-    if task.measure == "loss":
-        return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
-    return f"nearest: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
+    loss = task.measure == "loss"
+    gate = perplexity(task.gate) if loss else f"{task.gate:g}, chance {task.chance:.2f}"
+    return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {gate}"
 
 
 def sentence(result: TaskResult) -> str:
