@@ -89,11 +89,13 @@ def perplexity(loss: float) -> str:
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Return the 95% interval of a measured value as text, or both values if there are two seeds.
+    """Return the 95% interval of a measured value as text, or both values if the results have two seeds.
 
     Losses are shown as perplexities. The string is empty for a single value, which has no interval.
     """
-    return _seeds_or_ends(interval, perplexity if result.task.measure == "loss" else "{:.3f}".format)
+    return (_seeds_or_ends if below(result) == "both seeds" else ends)(
+        interval, perplexity if result.task.measure == "loss" else "{:.3f}".format
+    )
 
 
 def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> str:
@@ -210,8 +212,7 @@ def _nearest(result: TaskResult) -> str:
     if not tried:
         return "nothing was measured"
     best = min(tried, key=lambda row: task.sign * row.values[start].mean)
-    loss = task.measure == "loss"
-    gate = perplexity(task.gate) if loss else f"{task.gate:g}, chance {task.chance:.2f}"
+    gate = perplexity(task.gate) if task.measure == "loss" else f"{task.gate:g}, chance {task.chance:.2f}"
     return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {gate}"
 
 
