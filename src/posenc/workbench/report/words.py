@@ -99,9 +99,7 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
 
 def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> str:
-    if interval and interval.seeds:
-        return " and ".join(map(show, interval.seeds))
-    return ends(interval, show)
+    return " and ".join(map(show, interval.seeds)) if interval and interval.seeds else ends(interval, show)
 
 
 def below(result: TaskResult) -> str:
