@@ -300,8 +300,10 @@ def test_a_length_below_one_is_named_as_given(tmp_path: Path) -> None:
     ],
 )
 def test_an_unchanged_config_is_named_before_its_notes(notes: list[str], said: str) -> None:
-    answer = {"program": "transformers", "version": "5", "command": "", "files": {}, "notes": notes}
-    assert in_words(answer) == f"transformers 5\n  {said}"
+    assert (
+        in_words({"program": "mlx-lm", "version": "1", "command": "", "files": {}, "notes": notes})
+        == f"mlx-lm 1\n  {said}"
+    )
 
 
 def test_the_command(tmp_path: Path) -> None:
