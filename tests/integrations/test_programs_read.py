@@ -340,6 +340,13 @@ def test_fields_of_a_gguf_file_are_read_back(scaling: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("model_type", ["gemma3_text", "modernbert-decoder"])
+def test_a_base_of_sliding_layers_in_rope_parameters_is_not_assumed(model_type: str) -> None:
+    bases = {f"{name}_attention": {"rope_type": "default", "rope_theta": 5e5} for name in ("full", "sliding")}
+    given = {"model_type": model_type, "layer_types": [*bases], "rope_parameters": bases, "sliding_window": 8}
+    assert "5.23.0, which finds" not in "".join(transformers.read({**PLAIN, **given}).notes)
+
+
 def test_transformers_4_does_not_know_rope_parameters() -> None:
     config = rope(**YARN)
     config["rope_parameters"]["rope_theta"] = 5e5

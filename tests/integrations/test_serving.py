@@ -19,7 +19,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions, scal
 from posenc.integrations.inspection import inspect
 from posenc.integrations.position_table import of
 from posenc.integrations.programs import laid_over, vllm
-from posenc.integrations.serving import NOT_ASKED, REFUSED, serving
+from posenc.integrations.serving import NOT_ASKED, REFUSED, in_words, serving
 from posenc.integrations.sources import program_of
 from posenc.scaling import Linear, Llama3, LongRoPE, YaRN
 from support.checking import annotations_unchecked
@@ -288,6 +288,22 @@ def test_a_length_below_one_is_named_as_given(tmp_path: Path) -> None:
     for length in (0, -5):
         notes = serving("vllm", model(tmp_path, PLAIN), max_length=length)["notes"]
         assert notes == [f"refused: max_length={length} must be at least 1"]
+
+
+@pytest.mark.parametrize(
+    ("notes", "said"),
+    [
+        ([], "use the config unchanged"),
+        (["a default"], "use the config unchanged\n  note: a default"),
+        (["refused: no windows"], "note: refused: no windows"),
+        (["not asked: windows"], "note: not asked: windows"),
+    ],
+)
+def test_an_unchanged_config_is_named_before_its_notes(notes: list[str], said: str) -> None:
+    assert (
+        in_words({"program": "mlx-lm", "version": "1", "command": "", "files": {}, "notes": notes})
+        == f"mlx-lm 1\n  {said}"
+    )
 
 
 def test_the_command(tmp_path: Path) -> None:

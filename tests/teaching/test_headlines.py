@@ -376,8 +376,8 @@ def depths(view: View, state: dict[str, str]) -> None:
         share = f"{panel.name} ({1 - sum(shares) / len(shares):.1%})"
         found.append(panel.name) if min(shares) >= 0.95 else missed.append(share)
     assert found == ["NoPE", "learned (clamped)"]
-    places = f"{', '.join(missed[:-1])} and {missed[-1]}"
-    assert view.title == f"Needle: found at every depth by {' and '.join(found)}; answers missed by {places}"
+    places = f"missed, averaged over depths, by {', '.join(missed[:-1])} and {missed[-1]}"
+    assert view.title == f"Needle: found at every depth by {' and '.join(found)}; {places}"
 
 
 def curves(view: View, state: dict[str, str]) -> None:

@@ -90,7 +90,10 @@ def test_the_text_and_the_run_are_the_studys_own(tmp_path: Path, monkeypatch: py
     later.write_bytes(book.read_bytes()[::-1])
     ran(replace(asked, text=later), folder)
     for text in (book, later):
-        assert open_model(folder, text, "cpu", "float32")[2].sha256 == load(text).sha256
+        assert ((opened := open_model(folder, text, "cpu", "float32"))[2].sha256, opened[0].name) == (
+            load(text).sha256,
+            f"language/rotary/seed 0, text_sha256 {load(text).sha256[:12]} of {folder}",
+        )
     book.unlink()
     with pytest.raises(StudyError, match=r"text '.*book.txt' cannot be read"):
         open_model(folder, None, "cpu", "float32")
@@ -126,7 +129,7 @@ def test_what_cannot_serve(
         ledger.add(replace(run, plan=replace(run.plan, tokenizer="0123456789abcdef")))
     with pytest.raises(StudyError, match=r"cut' was trained with a tokenizer, .* --tokenizer bytes --output"):
         open_model(cut, None, "cpu", "float32")
-    empty = tmp_path / "empty"
-    Ledger(empty, write=True).close()
+    with Ledger(empty := tmp_path / "empty", write=True) as ledger:
+        ledger.add(replace(run, verdict="diverged: at step 3 the loss is 400"))
     with pytest.raises(StudyError, match="has no run of rotary on the task 'language'"):
         open_model(empty, None, "cpu", "float32")

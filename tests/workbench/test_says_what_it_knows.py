@@ -49,7 +49,8 @@ def test_steps_are_those_of_a_run_and_not_summed_over_seeds(tmp_path: Path) -> N
     assert (row["steps"], row["planned"]) == (10, 10)
     for words_of_page in (
         "10 of 10",
-        "10 steps of 8 sequences of 16 tokens, 1280 tokens per run; learning rate 0.003; 2 scored answers",
+        "10 steps of 8 sequences of up to 16 tokens, at most 1280 tokens per run; learning rate 0.003",
+        "; 2 scored sequences at each length",
         "those of one task differ only in encoding and seed",
         "2 small transformers",
     ):
@@ -147,14 +148,23 @@ def test_whoever_is_called_best_is_surely_ahead_of_every_other(data: st.DataObje
     assert len(seeds) > 1 or len(blocks) > 1
 
 
-def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gate", "what", "drawn"),
+    [
+        (2.9, "18.17 (that of a table of byte pairs)", "guessing from the last byte alone"),
+        (3.0, "20.09 (that of guessing by byte frequency)", "gate"),
+    ],
+)
+def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(
+    gate: float, what: str, drawn: str, tmp_path: Path
+) -> None:
     runs = [
         read("alibi", SPREAD),
         read("alibi", [x + 0.1 for x in SPREAD], 1),
         read("nope", [x + 1 for x in SPREAD]),
         read("nope", [x + 1.05 for x in SPREAD], 1, far=[x + 2.05 for x in SPREAD]),
     ]
-    result = summarise(LANGUAGE, runs)
+    result = summarise(replace(LANGUAGE, gate=gate), runs)
     row, other = result.rows
     values = [math.exp(fmean(run.cells[0].detail)) for run in row.runs]
     assert words.spread(result, row.values[64]) == f"{values[0]:.2f} and {values[1]:.2f}"
@@ -168,14 +178,18 @@ def test_two_seeds_are_shown_as_two_values_and_judged_by_their_interval(tmp_path
     ).read_text()
     interval = words.ends(other.lost[512])
     assert f"undecided, perplexity ×1.00 and ×2.72<br><small>rise {interval} nats (95%)</small>" in page
-    assert "learning rate 0.001; 8 scored targets at each length" in page
-    assert (change["mean"], change["seeds"]) == (pytest.approx(0.5), pytest.approx((0, 1)))
-    assert words.below(result) == "both seeds"
+    assert all(said in page for said in ("learning rate 0.001; 8 scored targets at each length", what))
+    assert [words.below(result), change["mean"], *change["seeds"]] == [
+        "both seeds",
+        *map(pytest.approx, (0.5, 0, 1)),
+    ]
     (panel,) = over_lengths(result).panels
     line = next(line for line in panel.lines if line.encoding == "alibi")  # type: ignore[union-attr]
-    assert [float(line.low[0]), float(line.high[0])] == pytest.approx(values)
-    three = summarise(LANGUAGE, [*runs[:2], read("alibi", SPREAD, 2)])
-    assert " … " in words.spread(three, three.rows[0].values[64])
+    assert [float(line.low[0]), float(line.high[0]), panel.levels[0][1]] == [*map(pytest.approx, values), drawn]  # type: ignore[union-attr]
+    three = summarise(LANGUAGE, [*runs, read("alibi", SPREAD, 2)])  # the third of nope is missing
+    assert all(" … " in words.spread(three, row.values[64]) for row in three.rows)
+    lows = [float(line.low[0]) for line in over_lengths(three).panels[0].lines]  # type: ignore[union-attr]
+    assert lows == pytest.approx([math.exp(row.values[64].low) for row in three.rows])
 
 
 def test_an_option_takes_the_place_of_a_presets_rival_setting() -> None:
@@ -225,6 +239,6 @@ def test_cutting_a_text_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     book.write_text("A line of a book.\n" * 60_000)
     study, said = replace(TINY, tasks=("language",), text=book), []
     study.read_text(said.append)
-    assert said == ["tokenizing book.txt (1.1 MB); the tokens are cached for later runs"]
+    assert said == ["tokenizing book.txt (1.1 MB on disk); the tokens are cached for later runs"]
     study.read_text(said.append)
     assert len(said) == 1

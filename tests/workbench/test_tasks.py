@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from posenc.errors import PositionOutOfRange, StudyError
 from posenc.workbench.run.settings import TASKS
 from posenc.workbench.run.training import build, evaluate
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import IGNORE, DrawnTask, flip_flop, language, mqar, task, task_class
+from posenc.workbench.tasks import IGNORE, DrawnTask, Task, flip_flop, language, mqar, task, task_class
 from posenc.workbench.tasks.language import TARGETS, Language
-from posenc.workbench.tasks.needle import NOISE, QUESTION
+from posenc.workbench.tasks.needle import NOISE, QUESTION, Needle
 from posenc.workbench.tasks.neighbours import SIDES, Neighbours
 from posenc.workbench.tasks.text import Text, load
 from support.studies import plan_of
@@ -209,10 +210,15 @@ def test_language_scores_the_same_bytes_at_every_length(text: Text) -> None:
     assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
 
 
-def test_a_trained_length_below_64_scores_as_many_targets_at_every_length(text: Text) -> None:
-    """And the ledger counts them."""
+@pytest.mark.parametrize(
+    "make", [lambda text: Language(text, 32, 16), lambda text: type("Judged", (Needle,), {"measure": "loss"})(16)]
+)
+def test_a_trained_length_below_64_scores_as_many_targets_at_every_length(
+    make: Callable[[Text], Task], text: Text
+) -> None:
+    """And the ledger counts them, without the positions that a custom task does not score."""
     plan = plan_of("nope", task="language", train_length=16, lengths=(16, 32), width=16, heads=2, layers=1)
-    made = Language(text, 32, 16)
+    made = make(text)
     cells = evaluate(build(plan, made).eval(), made, (16, 32), 5)
     for cell, length in zip([c for c in cells if c.measure == "loss"], (16, 32), strict=True):
         batch = next(made.test_batches(length, 5))
@@ -220,7 +226,7 @@ def test_a_trained_length_below_64_scores_as_many_targets_at_every_length(text: 
             logits = build(plan, made).eval()(batch.tokens)[:, -16:]
         losses = torch.nn.functional.cross_entropy(logits.mT, batch.targets[:, -16:])
         assert cell.value == pytest.approx(float(losses), rel=1e-5)
-        assert cell.count == 5 * 16
+        assert cell.count == int((batch.targets[:, -16:] != IGNORE).sum())
 
 
 def of_length(train: int, validation: int) -> Text:

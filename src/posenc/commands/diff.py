@@ -26,7 +26,7 @@ def diff(
     theirs: Annotated[
         str | None,
         typer.Argument(
-            help="The second source, of any kind allowed for ours, or JSON keys that override the config of ours."
+            help="The second source, of any kind allowed for ours, or a .json file of keys that override ours."
         ),
     ] = None,
     draft: Annotated[

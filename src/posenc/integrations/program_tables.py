@@ -207,7 +207,16 @@ def _completed(
         inner_first: whether the rope dictionary takes precedence over keys outside it.
     """
     family = family_of(config)
-    inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
+    by_type = {"rope_theta" in entry for entry in rope_dictionary(config).values() if isinstance(entry, Mapping)}
+    inside = (
+        {
+            family.local_base: "rope_theta" if by_type == {True} else "",  # if every layer type states a base
+            family.base: "rope_theta",
+            family.partial: "partial_rotary_factor",
+        }
+        if family
+        else {}
+    )
     outer = {key: value for key, value in config.items() if not inner_first or inside.get(key) not in stated}
     named = {family.length} - {family.length_key(outer)} if family else set()  # under its usual name
     added = {

@@ -94,12 +94,14 @@ def serving(
 
 def in_words(answer: Mapping[str, Any]) -> str:
     """Return a result of ``serving`` as text for the terminal."""
+    runs = not any(note.startswith((REFUSED, NOT_ASKED)) for note in answer["notes"])
     lines = [
         *([answer["command"]] if answer["command"] else []),
         *(f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()),
+        *(["use the config unchanged"] if runs and not answer["command"] and not answer["files"] else []),
         *(f"note: {note}" for note in answer["notes"]),
     ]
-    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["use the config unchanged"])])
+    return "\n  ".join([f"{answer['program']} {answer['version']}", *lines])
 
 
 def _from_config(

@@ -24,7 +24,7 @@ def answered(stage: Stage, state: dict[str, str]) -> None:
     query = "&".join(f"{name}={text}" for name, text in state.items())
     found = reply(f"/api/{stage.question}", query)
     # A study may lack what a stage shows; it says so, and nothing else is refused.
-    lacks = (b"type: posenc compare", b"have no accuracy by depth")
+    lacks = (b"type: posenc compare", b"have no accuracy by depth; choose needle, recent or flip-flop")
     missing = stage.question in FRESH and any(words in found.body for words in lacks)
     assert found.status == 200 or missing, (query, found.body)
     json.loads(found.body)

@@ -117,5 +117,7 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
         )
     view = chart(newest(runs))
     if view is None:
-        raise StudyError(f"the runs of {task!r} in this study have no accuracy by depth; run posenc compare again")
+        raise StudyError(
+            f"the runs of {task!r} in this study have no accuracy by depth; choose needle, recent or flip-flop"
+        )
     return _sourced(study, view, PYTHON, task=task)

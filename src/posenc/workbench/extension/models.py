@@ -15,6 +15,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.errors import StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
+from posenc.workbench.report.words import names
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.study.study import source_of
@@ -128,15 +129,15 @@ def study_model(study: Path, text: Text, device: str) -> StudyModel:
     ):
         if encoding(plan).scaling is not None:
             model, rate = trained_model(study, plan, text, device), plan.learning_rate / TUNING
-            return StudyModel(model, plan.id, plan.train_length, f"{plan.name} of {study}", rate)
+            return StudyModel(model, plan.id, plan.train_length, f"{names(known)[plan.id]} of {study}", rate)
     if len(read) < len(known):
         raise StudyError(
             f"the study {str(study)!r} was trained with a tokenizer, but extend needs a study that was trained on "
             f"bytes; create one with: posenc compare --tokenizer bytes --output {study}"
         )
     raise StudyError(
-        f"{str(study)!r} has no run of rotary on the task 'language'; create it with: posenc compare --output "
-        f"{study}"
+        f"{str(study)!r} has no run of rotary on the task 'language' that did not diverge; create it with: posenc "
+        f"compare --output {study}"
     )
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import best_inside, by_setting, heading, label, together, verdict
+from posenc.workbench.report.words import below, best_inside, by_setting, heading, label, together, verdict
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
@@ -24,7 +24,7 @@ POINTS = 50
 def over_lengths(result: TaskResult) -> View:
     """Draw every encoding's accuracy or perplexity at every test length, with its interval."""
     task, loss = result.task, result.task.measure == "loss"
-    guessed = ((math.exp(task.gate), f"guessing from the last {result.unit} alone"),)  # the gate as a perplexity
+    last = f"guessing from the last {result.unit} alone"  # the gate of language, unless frequencies guess better
     panel = Lines(
         result.name,
         tuple(_line(result, row) for row in result.rows),
@@ -32,7 +32,9 @@ def over_lengths(result: TaskResult) -> View:
         f"perplexity per {result.unit}" if loss else "share of right answers",
         y_log=loss,
         marks=((float(result.lengths[0]), "trained to here"),),
-        levels=guessed if loss else ((task.gate, "gate"), (task.chance, "chance")),
+        levels=((math.exp(task.gate), last if task.name == "language" and task.gate < task.chance else "gate"),)
+        if loss
+        else ((task.gate, "gate"), (task.chance, "chance")),
     )
     best = f"; {label(row)} is best at {result.lengths[0]}" if (row := best_inside(result)) else ""
     return View(f"{heading(result.name)}: at {result.longest} tokens {verdict(result)}{best}", (panel,))
@@ -40,10 +42,15 @@ def over_lengths(result: TaskResult) -> View:
 
 def _line(result: TaskResult, row: Row) -> Line:
     show = perplexity if result.task.measure == "loss" else float
+    both = below(result) == "both seeds"
     at = [row.values.get(n) for n in result.lengths]
     mean, low, high = (
         torch.tensor([math.nan if v is None else show(end(v)) for v in at])
-        for end in (lambda v: v.mean, lambda v: min(v.seeds or (v.low,)), lambda v: max(v.seeds or (v.high,)))
+        for end in (
+            lambda v: v.mean,
+            lambda v: min(v.seeds * both or (v.low,)),
+            lambda v: max(v.seeds * both or (v.high,)),
+        )
     )
     return Line(
         label(row) if row.ranked else f"{label(row)}, not converged",
@@ -102,7 +109,7 @@ def by_depth(result: TaskResult) -> View | None:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
     missed = [f"{p.name} ({1 - float(p.values.nanmean()):.1%})" for p in panels if p.name not in found]
-    rest = f"; answers missed by {together(missed)}" if missed else ""
+    rest = f"; missed, averaged over depths, by {together(missed)}" if missed else ""
     return View(
         f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
     )

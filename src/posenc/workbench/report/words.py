@@ -89,17 +89,17 @@ def perplexity(loss: float) -> str:
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
-    """Return the 95% interval of a measured value as text, or both values if there are two seeds.
+    """Return the 95% interval of a measured value as text, or both values if the results have two seeds.
 
     Losses are shown as perplexities. The string is empty for a single value, which has no interval.
     """
-    return _seeds_or_ends(interval, perplexity if result.task.measure == "loss" else "{:.3f}".format)
+    return (_seeds_or_ends if below(result) == "both seeds" else ends)(
+        interval, perplexity if result.task.measure == "loss" else "{:.3f}".format
+    )
 
 
 def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> str:
-    if interval and interval.seeds:
-        return " and ".join(map(show, interval.seeds))
-    return ends(interval, show)
+    return " and ".join(map(show, interval.seeds)) if interval and interval.seeds else ends(interval, show)
 
 
 def below(result: TaskResult) -> str:
@@ -210,9 +210,8 @@ def _nearest(result: TaskResult) -> str:
     if not tried:
         return "nothing was measured"
     best = min(tried, key=lambda row: task.sign * row.values[start].mean)
-    if task.measure == "loss":
-        return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
-    return f"nearest: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
+    gate = perplexity(task.gate) if task.measure == "loss" else f"{task.gate:g}, chance {task.chance:.2f}"
+    return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {gate}"
 
 
 def sentence(result: TaskResult) -> str:

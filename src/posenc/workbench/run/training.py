@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -181,26 +181,37 @@ def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list
     """Measure the loss on the targets common to the windows of all test lengths, on all targets, and by position.
 
     The common targets of one window are called a block. The loss on common targets is also stored for each block.
+    Positions that a custom task does not score count in no mean.
     """
-    losses = torch.cat([_losses(model, batch) for batch in _batches(model, task, length, count)])
-    targets = losses[:, -min(TARGETS, task.train_length) :]  # those that windows of every length have
-    blocks = targets.mean(1)
+    losses, asked = map(
+        torch.cat, zip(*(_losses(model, batch) for batch in _batches(model, task, length, count)), strict=True)
+    )
+    last = slice(-min(TARGETS, task.train_length), None)  # the targets that windows of every length have
+    blocks = losses[:, last].sum(1) / asked[:, last].sum(1)
     cells = [
-        Cell(length, "loss", float(blocks.mean()), targets.numel(), tuple(blocks.tolist())),
-        Cell(length, "window_loss", float(losses.mean()), losses.numel(), tuple(losses.mean(1).tolist())),
+        Cell(length, "loss", float(blocks.mean()), int(asked[:, last].sum()), tuple(blocks.tolist())),
+        Cell(
+            length,
+            "window_loss",
+            float(losses.sum() / asked.sum()),
+            int(asked.sum()),
+            tuple((losses.sum(1) / asked.sum(1)).tolist()),
+        ),
     ]
     if length % BUCKETS == 0:
-        by_position = losses.unflatten(1, (-1, BUCKETS)).mean((0, 2)).tolist()
-        cells.append(Cell(length, "loss_by_position", by_position[-1], losses.numel(), tuple(by_position)))
+        by_position = torch.div(
+            *(each.unflatten(1, (-1, BUCKETS)).sum((0, 2)) for each in (losses, asked))
+        ).tolist()
+        cells.append(Cell(length, "loss_by_position", by_position[-1], int(asked.sum()), tuple(by_position)))
     return cells
 
 
-def _losses(model: Transformer, batch: Batch) -> Float[Tensor, "b n"]:
-    """Return the loss of each token. Rows are processed one at a time, because computing the loss of a row needs
-    three times the memory of the row's logits."""
+def _losses(model: Transformer, batch: Batch) -> tuple[Float[Tensor, "b n"], Bool[Tensor, "b n"]]:
+    """Return the loss of each token, 0 where it is not scored, and whether it is scored. Rows are processed one at
+    a time, because computing the loss of a row needs three times the memory of the row's logits."""
     rows = zip(model(batch.tokens, batch.positions).split(1), batch.targets.split(1), strict=True)
     losses = [F.cross_entropy(row.float().mT, targets, reduction="none") for row, targets in rows]
-    return torch.cat(losses).double().cpu()
+    return torch.cat(losses).double().cpu(), (batch.targets != IGNORE).cpu()
 
 
 def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:

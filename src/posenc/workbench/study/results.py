@@ -102,13 +102,15 @@ class TaskResult:
 
     @property
     def unit(self) -> str:
-        """``"byte"``, or ``"token"`` with a tokenizer."""
-        return "byte" if self.runs[0].plan.tokenizer in ("", "bytes") else "token"
+        """``"byte"``, ``"token"`` with a tokenizer, or ``"target"`` in a custom task that reads no text."""
+        return {"": "target" if ":" in self.task.name else "byte", "bytes": "byte"}.get(
+            self.runs[0].plan.tokenizer, "token"
+        )
 
     @property
     def question(self) -> str:
         """A short description of the task, with the unit of its text."""
-        return self.task.question.replace("byte", self.unit)
+        return self.task.question.replace("byte", "token" if self.unit == "token" else "byte")
 
     def verdict(self, row: Row) -> str:
         """Describe the result of an encoding at the longest length in a few words."""

@@ -20,9 +20,9 @@ from posenc.workbench.tasks import Text
 
 
 def plans_of(study: Path, task: str = "language") -> list[Plan]:
-    """Return the plans of a study's runs on a task, oldest first."""
+    """Return the plans of a study's runs on a task that did not diverge, oldest first."""
     with Ledger(study) as ledger:
-        return [run.plan for run in ledger.runs() if run.plan.task == task]
+        return [run.plan for run in ledger.runs() if run.plan.task == task and not run.verdict]
 
 
 def trained_model(study: Path, plan: Plan, text: Text, device: str = "cpu") -> Transformer:

@@ -85,7 +85,7 @@ class Source(TextSettings):
 
         def cut(folder: Path) -> None:
             if size := sum(file.stat().st_size for file in files(path) if file.exists()):
-                say(f"tokenizing {name} ({size / 1e6:.1f} MB); the tokens are cached for later runs")
+                say(f"tokenizing {name} ({size / 1e6:.1f} MB on disk); the tokens are cached for later runs")
             self._cut(path, folder)
             if self._stamps(path) != stamps:
                 raise StudyError(f"text {str(path)!r} changed while it was being read; run the command again")
