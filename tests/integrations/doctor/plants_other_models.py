@@ -406,6 +406,12 @@ PLANTS = (
     Plant("alibi_last_heads_first", "alibi", lambda: {"slopes": np.roll(TWELVE, 4)}, (r"come first",)),
     Plant("alibi_of_sixteen_heads", "alibi", lambda: {"slopes": _series(16)[:12]}, (r"next power of two",)),
     Plant(
+        "llama31_frequencies_in_bfloat16",
+        "llama3_1",
+        lambda: {"inv_freq": bf16(L3)},
+        (r"^its frequencies are rounded to bfloat16, 16 bits; this",),
+    ),
+    Plant(
         "codes_cosine_first_in_blocks",
         "sinusoidal",
         lambda: {"table": np.concatenate((np.cos(CODES), np.sin(CODES)), -1)},

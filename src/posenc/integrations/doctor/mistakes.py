@@ -78,7 +78,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             factor=(1.0, f**2, f**0.5, 1 / f, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
             multiple=(2.0, *slower, 0.0),
-            precision=[(low, *names) for names in ROUNDED for low in LOW],
+            precision=[(low, *names) for names in (ROUNDED if vectors else [("frequencies",)]) for low in LOW],
         ),
         *({"multiple": multiple, "rounded_down": True} for multiple in slower[:3]),
         *(change for seen in vectors for change in _of_vectors(right, seen, expected.lengths)),
