@@ -420,6 +420,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); ", ""),
         ("rotary", "rope", START, "its positions are off by +1", ""),
         (HALF, "rope", MEGATRON, "right; ", ""),
+        (HALF, "rope", MEGATRON.replace("(q", "(query_layer"), "right; ", ""),
         (NEIGHBOURS, "rope", HALVES, "right: writes a rotated pair to channels (i, i+32)", ""),
         (  # the harmless half comes last
             NEIGHBOURS,
@@ -460,6 +461,13 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         (
             HALF,
             "rope",
+            OF_A_BATCH.replace("get_cos_sin", "precompute"),
+            "its base is 20000 instead of 10000; ",
+            ", with precompute",
+        ),
+        (
+            HALF,
+            "rope",
             MADE,
             "right; ",
             ", with posenc's cos and sin; make_tables was not tested: the function needs layer_idx",
@@ -472,6 +480,13 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             ", with global_tables; broken_tables was not tested: the function needs config",
         ),
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
+        (  # MPT's shape
+            "alibi",
+            "get_slopes",
+            SLOPES.replace("[", "__import__('torch').tensor([").replace("]", "]).view(1, n, 1, 1)"),
+            "its slopes are the single series 2^(−8i/h)",
+            "",
+        ),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
         ("t5", "relative_position_bucket", BUCKETS, "right: it is two-sided: ", ""),
         (

@@ -60,7 +60,7 @@ UNSCALED = 4096
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
 MAKER = (
     r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
-    r"|.*(freqs(_cis)?|cos_sin|tables?|cache|(rope|rotary)(_?(pos_?)?emb(edding)?)?)$"
+    r"|.*(freqs(_cis)?|cos_sin|tables?|cache|precompute|(rope|rot(ary)?)(_?(pos_?)?emb(edding)?)?)$"
 )
 """A pattern for the names of functions and classes that make tables."""
 Tables = tuple[list[Any], str]
@@ -336,7 +336,13 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     if asked.recipe.name == "rotary" and (len(arrays) == 2 or arrays[0].is_complex()):
         cos, sin = arrays if len(arrays) == 2 else (arrays[0].real, arrays[0].imag)
         return [search(asked, {"positions": at, "cos": cos, "sin": sin}, note)]
-    array = arrays[0][0] if arrays[0].ndim > 1 and len(arrays[0]) == 1 else arrays[0]
+    array = (
+        arrays[0].flatten()  # MPT's slopes have shape (1, H, 1, 1)
+        if arrays[0].numel() == max(arrays[0].shape, default=0)
+        else arrays[0][0]
+        if arrays[0].ndim > 1 and len(arrays[0]) == 1
+        else arrays[0]
+    )
     meaning = RETURNED.get((asked.recipe.name, array.ndim), "result")
     return [search(asked, {meaning: array} | ({"offsets": OFFSETS} if meaning == "buckets" else {}), note)]
 

@@ -36,7 +36,7 @@ positions for the second call.
 """
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
-    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"
+    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|(quer(y|ies)|keys?|values?)(_layer)?"
     r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
     "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m)$",
     "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset"
