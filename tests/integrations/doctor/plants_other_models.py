@@ -210,6 +210,13 @@ PLANTS = (
         lambda: _rotated(96, lambda x: halves(x, angles32(FAR, _phi3("long")), 48, PHI3_FACTOR)),
         (),
     ),
+    Plant(  # its inputs are shorter than 4,096 tokens
+        "phi3_short_factors_right",
+        "phi3",
+        lambda: _rotated(96, lambda x: halves(x, angles32(MANY, _phi3("short")), 48, PHI3_FACTOR), MANY),
+        (),
+    ),
+    Plant("phi3_first_frequencies_right", "phi3", lambda: {"inv_freq": _phi3("short").astype(np.float32)}, ()),
     Plant(
         "phi3_short_factors_in_a_long_context",
         "phi3",
