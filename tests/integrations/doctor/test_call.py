@@ -429,6 +429,20 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)",
             "",
         ),
+        (
+            "rotary(base=10000, pairing=interleaved, head_dim=128, rotary_dim=64)",
+            "rope",
+            LATENT.replace("(q, ", "(q, rotary_dim, ").replace("SIZES", "(rotary_dim, 64)").replace("TURNS", "0"),
+            "right; ",
+            "",
+        ),
+        (  # a table of angles
+            HALF,
+            "rope",
+            MADE.replace("cos, sin):", "freqs):\n    cos, sin = np.cos(freqs), np.sin(freqs)"),
+            "right; ",
+            ", with posenc's angles; make_tables was not tested: the function needs layer_idx",
+        ),
         (HALF, "rope", OF_POSITIONS, "its base is 20000 instead of 10000", ""),
         (
             HALF,

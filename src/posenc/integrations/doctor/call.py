@@ -204,7 +204,11 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
         turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
-        tables = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
+        angles = ([w.angle(), w.angle()[:, None, None]] for w in wide)  # also as (T, 1, 1, D), as in Megatron
+        tables = [
+            *((forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)),
+            *((forms, ", with posenc's angles") for forms in angles),
+        ]
     return [(forms, note + notes) for forms, note in tables or [([], "")]]
 
 
