@@ -13,7 +13,6 @@ import inspect
 import itertools
 import os
 import pickle
-import re
 import resource
 import runpy
 import signal
@@ -24,17 +23,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
-from posenc.arguments import one_of, parameters_of
-from posenc.encodings.catalogue import ModelShape, build
-from posenc.encodings.rotary import Rotary
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
+from posenc.integrations.doctor.port_tables import called, tables_of
 from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
@@ -46,7 +43,6 @@ from posenc.integrations.doctor.signatures import (
     POSITIONS,
     X_HEADS,
     first,
-    meant,
     overridden,
     takes,
     values,
@@ -55,16 +51,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
-UNSCALED = 4096
-"""The number of positions for which the port's functions make tables, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
-MAKER = (
-    r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
-    r"|.*(freqs(_cis)?|cos_sin|tables?|cache|precompute|(rope|rot(ary)?)(_?(pos_?)?emb(edding)?)?)$"
-)
-"""A pattern for the names of functions and classes that make tables."""
-Tables = tuple[list[Any], str]
-"""One set of tables in one or two shapes (for one sequence and for a batch), and a remark for the diagnosis."""
 Way = tuple[Tensor, list[Any], str]
 """The vectors x, the tables that are passed with them, and a remark for the diagnosis."""
 UNTESTED = Diagnosis(True, (), "not tested")
@@ -120,96 +107,6 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
     causes = dict.fromkeys(cause for answer in answers.values() for cause in answer.causes)
     text = separator.join(f"{name}: " * (len(answers) > 1) + str(answer) for name, answer in answers.items())
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
-
-
-def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
-    """Return ``target``, or, if it is a class that can be instantiated, the ``forward`` of an instance."""
-    built = (
-        first(
-            target,
-            values(asked),
-            errors,
-            overridden(asked),
-            lambda module: module.eval() if isinstance(module, torch.nn.Module) else module,  # without dropout
-        )
-        if inspect.isclass(target)
-        else []
-    )
-    return next((getattr(module, "forward", module) for module in built), target)
-
-
-def is_table(returned: Any) -> bool:
-    """Return whether the result of a function consists of tables of cos and sin. Frequencies do not count, because
-    they have only one axis. An array of zeros does not count either: functions are called with vectors of zeros, so
-    zeros are probably rotated vectors and not tables.
-    """
-    parts = returned if isinstance(returned, tuple) else (returned,)
-    return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
-
-
-def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
-    """Return the tables that the file's functions and classes make, or, if they make none, the model's tables in
-    common layouts.
-
-    Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
-    the function that made the tables, functions of the file that could not be tested, and any base that was passed
-    in place of a function's default base. If the function ``target`` needs no tables, the only entry contains no
-    tables.
-    """
-    takes_tables = takes(target, "cos", "sin", "table")
-    makers = {
-        key: maker
-        for key, maker in names.items()
-        if takes_tables and key != name and re.match(MAKER, key.lower())
-        if inspect.isclass(maker) or (inspect.isfunction(maker) and not takes(maker, "vector"))
-    }
-    replaced = {
-        f", if it is called with {key}={base:.10g} instead of its default {each.default:.10g}"
-        for function in (names[name], *makers.values())
-        for key, each in parameters_of(function).items()
-        for base in values(asked)["base"]
-        if meant(key, "base") and "base" not in asked.free
-        if isinstance(each.default, int | float) and each.default != base
-    }
-    tables, notes = list[Tables](), "".join(sorted(replaced))
-    rows, scaling = UNSCALED, asked.recipe.get("scaling")
-    if isinstance(scaling, LengthScaling):  # the expected numbers are those for the longest input
-        rows = max(asked.lengths, default=UNSCALED)
-    elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
-        rows = scaling.original_length + len(NEAR)
-
-    def first_rows(table: Any) -> Any:
-        axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
-        return table[tuple(axes)] if hasattr(table, "shape") else table
-
-    for maker_name, maker in makers.items():
-        errors: list[Exception] = []
-        forms = [
-            table
-            for at in (NEAR, NEAR.expand(BATCH, -1))
-            for table in first(
-                called(maker, asked, errors),
-                values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
-                errors,
-                ("length", *overridden(asked)),
-                partial(tree_map, first_rows),
-            )
-        ]
-        if made := list(filter(is_table, forms)):
-            tables.append((made, f", with {maker_name}"))
-        elif not forms:
-            notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
-    if takes_tables and not tables and asked.recipe.name == "rotary":
-        rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=(None, *asked.lengths)[-1]))
-        turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
-        wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
-        layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
-        angles = ([w.angle(), w.angle()[:, None, None]] for w in wide)  # also as (T, 1, 1, D), as in Megatron
-        tables = [
-            *((forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)),
-            *((forms, ", with posenc's angles") for forms in angles),
-        ]
-    return [(forms, note + notes) for forms, note in tables or [([], "")]]
 
 
 def vectors(channels: int, layout: str) -> Tensor:
