@@ -493,6 +493,26 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "right; ",
             ", with global_tables; broken_tables was not tested: the function needs config",
         ),
+        (  # a table over the channels that rotate
+            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
+            "rope",
+            OF_A_BATCH.replace("(position_ids)", "(position_ids, dim)")
+            .replace("64, 2) / 64", "dim, 2) / dim")
+            .replace(
+                "q * cos + turned[0] * sin, k",
+                "torch.cat((q[..., :64] * cos + turned[0] * sin, q[..., 64:]), -1), k",
+            )
+            .replace("32:]", "32:64]"),
+            "its base is 20000 instead of 10000; ",
+            ", with get_cos_sin",
+        ),
+        (  # vectors of the channels that rotate
+            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
+            "rope",
+            OF_A_BATCH,
+            "its base is 20000 instead of 10000; ",
+            ", x as (B, H, T, D), with get_cos_sin",
+        ),
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
         (  # MPT's shape
             "alibi",
@@ -534,9 +554,18 @@ def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str,
             "its pairs use 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
             False,
         ),
+        (
+            PICTURES.replace("AXES", "(0, 2, 1)")
+            .replace("rope(x, ", "get_cos_sin(")
+            .replace("cos, sin =", "return angles.cos(), angles.sin()\n\ndef rope(x, cos, sin):\n    cos, sin =")
+            .replace("angles.cos()[:", "cos[:")
+            .replace("angles.sin()[:", "sin[:"),
+            "its pairs use 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
+            False,
+        ),
         (PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"), "right; ", True),
     ],
-    ids=["right", "axes", "one axis"],
+    ids=["right", "axes", "tables", "one axis"],
 )
 def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_alone: bool) -> None:
     text = answer(read(CONFIGS / "qwen2-vl-7b.json"), "rope", listing)

@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -141,20 +141,27 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
                 worked.setdefault(head, ((x, tables, note), parts))
         return list(worked.values())
 
-    axes = asked.recipe.get("axes")
-    grid = [torch.stack([POSITIONS[0].roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    wanted = (*grid, *POSITIONS) if takes(target, "positions") else (NEAR,)
-    layouts = LAYOUTS if takes(target, "vector") else ("",)
-    passed = list(itertools.product(layouts, tables_of(names, name, target, asked)))
-    ways = [
-        [
+    tables_at = cache(lambda where: tables_of(names, name, target, asked, where))
+
+    def ways(width: int, where: Tensor) -> list[Way]:
+        return [
             (vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
-            for layout, (tables, note) in passed
+            for layout, (tables, note) in itertools.product(layouts, tables_at(where))
         ]
+
+    axes = range(max(asked.recipe.get("axes").axis_of_pair) + 1) if asked.recipe.get("axes") else ()
+    grids = [torch.stack([at.roll(axis) for axis in axes]) for at in (POSITIONS[0], NEAR) if axes]
+    placed, layouts = takes(target, "positions"), LAYOUTS if takes(target, "vector") else ("",)
+    short = (*grids[1:] * takes(target, "cos", "sin", "table"), NEAR)
+    wanted = (*grids[:1], *POSITIONS[:-1], *short) if placed else short
+    tried = (
+        (at, found(asked, at, ways(width, NEAR if placed else at)))
         for width in filter(None, (channels, asked.query_dim))
-    ]
-    tried = ((at, found(asked, at, of_width)) for of_width in ways for at in wanted)
+        for at in wanted
+    )
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
+    if not compared and (rotating := asked.recipe.get("rotary_dim") or channels) < channels:  # it takes no others
+        return searches(names, name, replace(asked, recipe=asked.recipe.with_(head_dim=rotating)))
     if not compared:
         raise errors[0]
     compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared

@@ -3,12 +3,15 @@ none, with posenc.
 """
 
 import inspect
+import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from posenc.arguments import parameters_of
@@ -54,9 +57,9 @@ def is_table(returned: Any) -> bool:
     return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
 
 
-def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
-    """Return the tables that the file's functions and classes make, or, if they make none, the model's tables in
-    common layouts.
+def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected, where: Tensor) -> list[Tables]:
+    """Return the tables that the file's functions and classes make at the positions ``where``, ``(T,)`` or
+    ``(A, T)``, or, if the file has no such functions, the model's tables in common layouts.
 
     Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
     the function that made the tables, functions of the file that could not be tested, and any base that was passed
@@ -89,14 +92,19 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
         axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
         return table[tuple(axes)] if hasattr(table, "shape") else table
 
-    for maker_name, maker in makers.items():
+    head_dim = asked.recipe.get("head_dim")
+    sizes = dict.fromkeys((head_dim, asked.recipe.get("rotary_dim") or head_dim))
+    for (maker_name, maker), size in itertools.product(makers.items(), sizes):
         errors: list[Exception] = []
+        sized = replace(asked, recipe=asked.recipe.with_(head_dim=size))
+        made_by = called(maker, sized, errors)
         forms = [
             table
-            for at in (NEAR, NEAR.expand(BATCH, -1))
+            for at in (where, where[..., None, :].expand(*where.shape[:-1], BATCH, -1))
+            if where.ndim == 1 or takes(made_by, "positions")
             for table in first(
-                called(maker, asked, errors),
-                values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
+                made_by,
+                values(sized, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
                 errors,
                 ("length", *overridden(asked)),
                 partial(tree_map, first_rows),
@@ -104,11 +112,11 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected)
         ]
         if made := list(filter(is_table, forms)):
             tables.append((made, f", with {maker_name}"))
-        elif not forms:
+        elif not forms and errors and size == head_dim:
             notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
-    if takes_tables and not tables and asked.recipe.name == "rotary":
+    if takes_tables and not tables and asked.recipe.name == "rotary" and not (makers and where.ndim > 1):
         rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=(None, *asked.lengths)[-1]))
-        turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
+        turns = torch.complex(*rotary.tables(where.expand(rotary.axes, -1) if rotary.axes > 1 else where))
         wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
         layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
         tables = [
