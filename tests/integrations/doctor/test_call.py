@@ -359,6 +359,11 @@ def rope(x, positions):
     at = torch.outer(positions.float(), 500000.0 ** (-torch.arange(0, 64, 2) / 40)).tile(2)
     return x * at.cos() + turned(x) * at.sin()
 """,
+    "an exponent over the width": """
+def rope(x, positions):
+    at = torch.outer(positions.float(), 500000.0 ** (-torch.arange(0, 64, 2) / 4096)).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
     "positions divided as integers": """
 def rope(x, positions):
     at = angles(x, positions // 4).tile(2)
@@ -605,6 +610,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ("values too", "rotated, although the model does not rotate them; this reproduces all 7,040 numbers"),
         ("values that stay", "right; "),
         ("an exponent over nothing of the model", "its exponent is divided by 40 instead of 64; "),
+        ("an exponent over the width", "its exponent is divided by 4096 instead of 64; "),
         ("positions divided as integers", "its positions are divided by 4, and rounded down; "),
         ("a reshape for a transpose", "heads and length are swapped by a reshape instead of a transpose; "),
         ("a length of the cache that is ignored", "counts rows 0, 1, 2 … and ignores the positions; "),
@@ -737,8 +743,13 @@ def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) ->
         assert line.endswith(", with make_cos_sin")
 
 
-def test_what_is_no_array_of_a_port_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="the port's arrays cannot be compared; got result; pass positions and x and rotated"
-    ):
-        answer("rotary", "f", "def f(x):\n    return 3\n")
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("3", "the port's arrays cannot be compared; got result; pass positions and x and rotated"),
+        ("None", "the function returns None; return the vectors, also if they are rotated in place"),
+    ],
+)
+def test_what_is_no_array_of_a_port_is_refused(returned: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        answer("rotary", "f", f"def f(x):\n    return {returned}\n")

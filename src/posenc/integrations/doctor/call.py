@@ -225,6 +225,8 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     """Return searches for the arrays that a port returned. The shapes of the arrays show what each array means."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     arrays = [torch.as_tensor(part).detach() for part in (returned if several else [returned]) if part is not None]
+    if not arrays:
+        raise InvalidArgument("the function returns None; return the vectors, also if they are rotated in place")
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
     if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to x
         added = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2)

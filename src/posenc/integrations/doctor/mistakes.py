@@ -164,7 +164,10 @@ def _ladders(right: Rotation, theta: Array) -> list[Change]:
             *(float(f"{base:.{n}g}") for base in bases for n in (1, 2, 3, 4)),
             *np.round(bases[bases < 1e6]).tolist(),  # such as 65536
         ],
-        span=[round(span)] if 0.5 < span <= 4 * right.head_dim else [],
+        span=[
+            *([round(span)] if 0.5 < span <= 4 * right.head_dim else []),
+            *([64 * round(span / 64)] if 4 < span / right.head_dim <= 256 else []),  # the width of a model
+        ],
     )
 
 
