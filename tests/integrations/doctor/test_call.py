@@ -498,25 +498,19 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "right; ",
             ", with global_tables; broken_tables was not tested: the function needs config",
         ),
-        (  # a table over the channels that rotate
-            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
-            "rope",
-            OF_A_BATCH.replace("(position_ids)", "(position_ids, dim)")
-            .replace("64, 2) / 64", "dim, 2) / dim")
-            .replace(
-                "q * cos + turned[0] * sin, k",
-                "torch.cat((q[..., :64] * cos + turned[0] * sin, q[..., 64:]), -1), k",
-            )
-            .replace("32:]", "32:64]"),
-            "its base is 20000 instead of 10000; ",
-            ", with get_cos_sin",
-        ),
-        (  # vectors of the channels that rotate
+        (  # a function of the channels that rotate
             "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
             "rope",
             OF_A_BATCH,
             "its base is 20000 instead of 10000; ",
-            ", x as (B, H, T, D), with get_cos_sin",
+            ", x as (B, H, T, D), with get_cos_sin, if it gets only the 64 channels that rotate",
+        ),
+        (  # a function and a class that also work with all channels
+            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
+            "apply_rotary_pos_emb",
+            OF_A_CLASS.replace("32", "x.shape[-1] // 2").replace("20000", "10000"),
+            "right; ",
+            ", with LlamaRotaryEmbedding, if it gets only the 64 channels that rotate",
         ),
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
         (  # MPT's shape

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -31,7 +32,7 @@ from torch import Tensor
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
-from posenc.integrations.doctor.port_tables import called, tables_of
+from posenc.integrations.doctor.port_tables import TABLES, called, tables_of
 from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
@@ -119,13 +120,24 @@ def vectors(channels: int, layout: str) -> Tensor:
     return largest.permute(*map("BHTD".index, (*missing, *layout)))[(0,) * len(missing)].contiguous()
 
 
+def places(asked: Expected, target: Any) -> tuple[Tensor, ...]:
+    """Return the positions to try, in this order. If a model has several axes, they include positions that differ
+    between the axes, unless no argument of the function ``target`` depends on positions.
+    """
+    axes = range(max(asked.recipe.get("axes").axis_of_pair) + 1) if asked.recipe.get("axes") else ()
+    far, near = ([torch.stack([at.roll(axis) for axis in axes])] if axes else [] for at in (POSITIONS[0], NEAR))
+    short = (*near * takes(target, *TABLES), NEAR)
+    return (*far, *POSITIONS[:-1], *short) if takes(target, "positions") else short
+
+
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
     A function that takes positions is called with the first entry of ``POSITIONS`` that it accepts. Other functions
     are compared with the model at the positions ``NEAR``. If some orders and tables give correct queries, only the
     searches for these are returned. In latent attention, the queries and keys passed to the function have only the
-    rotated channels, or all channels if every such call fails.
+    rotated channels, or all channels if every such call fails. In models that rotate a part of the head, they have
+    all channels, or only the rotating ones if such calls fail, or if tables are passed and no result is right.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -149,36 +161,35 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
             for layout, (tables, note) in itertools.product(layouts, tables_at(where))
         ]
 
-    axes = range(max(asked.recipe.get("axes").axis_of_pair) + 1) if asked.recipe.get("axes") else ()
-    grids = [torch.stack([at.roll(axis) for axis in axes]) for at in (POSITIONS[0], NEAR) if axes]
-    placed, layouts = takes(target, "positions"), LAYOUTS if takes(target, "vector") else ("",)
-    short = (*grids[1:] * takes(target, "cos", "sin", "table"), NEAR)
-    wanted = (*grids[:1], *POSITIONS[:-1], *short) if placed else short
+    wanted, layouts = places(asked, target), LAYOUTS if takes(target, "vector") else ("",)
     tried = (
-        (at, found(asked, at, ways(width, NEAR if placed else at)))
+        (at, found(asked, at, ways(width, NEAR if takes(target, "positions") else at)))
         for width in filter(None, (channels, asked.query_dim))
         for at in wanted
     )
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
-    if not compared and (rotating := asked.recipe.get("rotary_dim") or channels) < channels:  # it takes no others
-        return searches(names, name, replace(asked, recipe=asked.recipe.with_(head_dim=rotating)))
-    if not compared:
+    right = [(way, parts) for way, parts in compared if parts[0].fits({})]
+    rotating, narrow = asked.recipe.get("rotary_dim") or channels, list[Search]()
+    if rotating < channels and not right and (not compared or takes(target, *TABLES)):
+        with suppress(Exception):  # the error that is raised is that of whole heads
+            narrow = searches(names, name, replace(asked, recipe=asked.recipe.with_(head_dim=rotating)))
+    for each in narrow:
+        each.note += f", if it gets only the {rotating} channels that rotate"
+    if not (compared or narrow):
         raise errors[0]
-    compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
-    for way, parts in compared:
+    compared = right or compared
+    for way, (part, *_) in compared:
         if at.max() < wanted[0].max() and not way[1]:  # given tables are short
-            parts[
-                0
-            ].note += f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
+            reached, last = at.max(), wanted[0].max()
+            part.note += f", at positions up to {reached:,} only; positions up to {last:,} raise an error"
         if takes(target, "start", needs=False) and not takes(target, "positions"):
             for _, later in found(asked, LATER, [way]):  # one answer must explain both starts
-                parts[0].rows += later[0].rows
+                part.rows += later[0].rows
     if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
-        right = [way for way, parts in compared if parts[0].fits({})]
-        shorter = found(brief, NEAR, right)
+        shorter = found(brief, NEAR, [way for way, parts in compared if parts[0].fits({})])
         compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
-    return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared]
+    return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared] + narrow
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:

@@ -3,10 +3,8 @@ none, with posenc.
 """
 
 import inspect
-import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -28,6 +26,8 @@ MAKER = (
     r"|.*(freqs(_cis)?|cos_sin|tables?|cache|precompute|(rope|rot(ary)?)(_?(pos_?)?emb(edding)?)?)$"
 )
 """A pattern for the names of functions and classes that make tables."""
+TABLES = ("cos", "sin", "table")
+"""The meanings of arguments that are tables."""
 Tables = tuple[list[Any], str]
 """One set of tables in one or two shapes (for one sequence and for a batch), and a remark for the diagnosis."""
 
@@ -66,7 +66,7 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected,
     in place of a function's default base. If the function ``target`` needs no tables, the only entry contains no
     tables.
     """
-    takes_tables = takes(target, "cos", "sin", "table")
+    takes_tables = takes(target, *TABLES)
     makers = {
         key: maker
         for key, maker in names.items()
@@ -92,19 +92,16 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected,
         axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
         return table[tuple(axes)] if hasattr(table, "shape") else table
 
-    head_dim = asked.recipe.get("head_dim")
-    sizes = dict.fromkeys((head_dim, asked.recipe.get("rotary_dim") or head_dim))
-    for (maker_name, maker), size in itertools.product(makers.items(), sizes):
+    for maker_name, maker in makers.items():
         errors: list[Exception] = []
-        sized = replace(asked, recipe=asked.recipe.with_(head_dim=size))
-        made_by = called(maker, sized, errors)
+        made_by = called(maker, asked, errors)
         forms = [
             table
             for at in (where, where[..., None, :].expand(*where.shape[:-1], BATCH, -1))
             if where.ndim == 1 or takes(made_by, "positions")
             for table in first(
                 made_by,
-                values(sized, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
+                values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
                 errors,
                 ("length", *overridden(asked)),
                 partial(tree_map, first_rows),
@@ -112,7 +109,7 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected,
         ]
         if made := list(filter(is_table, forms)):
             tables.append((made, f", with {maker_name}"))
-        elif not forms and errors and size == head_dim:
+        elif not forms and errors:
             notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
     if takes_tables and not tables and asked.recipe.name == "rotary" and not (makers and where.ndim > 1):
         rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=(None, *asked.lengths)[-1]))
