@@ -275,7 +275,7 @@ MUTANTS: list[tuple[str, dict[str, Any], Callable[[ModelPositions], ModelPositio
     ("gpt2", {}, lambda p: replace(p, recipes={"all": NOPE}), "a trained table of 1024 rows"),
     (
         "marian",
-        {},
+        {"static_position_embeddings": True},
         lambda p: first(p, spacing="tensor2tensor"),
         "a fixed table of 1024 rows that is off by .* from the expected table in",
     ),

@@ -210,6 +210,13 @@ PLANTS = (
         lambda: _rotated(96, lambda x: halves(x, angles32(FAR, _phi3("long")), 48, PHI3_FACTOR)),
         (),
     ),
+    Plant(  # its inputs are shorter than 4,096 tokens
+        "phi3_short_factors_right",
+        "phi3",
+        lambda: _rotated(96, lambda x: halves(x, angles32(MANY, _phi3("short")), 48, PHI3_FACTOR), MANY),
+        (),
+    ),
+    Plant("phi3_first_frequencies_right", "phi3", lambda: {"inv_freq": _phi3("short").astype(np.float32)}, ()),
     Plant(
         "phi3_short_factors_in_a_long_context",
         "phi3",
@@ -405,6 +412,27 @@ PLANTS = (
     Plant("alibi_sorted", "alibi", lambda: {"slopes": np.sort(TWELVE)[::-1].copy()}, (r"slopes are sorted",)),
     Plant("alibi_last_heads_first", "alibi", lambda: {"slopes": np.roll(TWELVE, 4)}, (r"come first",)),
     Plant("alibi_of_sixteen_heads", "alibi", lambda: {"slopes": _series(16)[:12]}, (r"next power of two",)),
+    Plant(
+        "alibi_every_second_slope_from_the_wrong_start",
+        "alibi",
+        lambda: {"slopes": np.concatenate((_series(8), _series(16)[1:8:2]))},
+        (r"repeat the slopes of the first heads, as with \[1::2\] instead of \[0::2\]",),
+    ),
+    Plant(
+        "llama31_frequencies_in_bfloat16",
+        "llama3_1",
+        lambda: {"inv_freq": bf16(L3)},
+        (r"^its frequencies are rounded to bfloat16, 16 bits; this",),
+    ),
+    *(
+        Plant(
+            f"gptoss_factor_on_{name}_alone",
+            "gpt_oss",
+            lambda name=name: (table := _table(FAR[:, None] * OSS.theta, FAR)) | {name: OSS.factor * table[name]},
+            (rf"^only {name} is multiplied by the attention factor; this",),
+        )
+        for name in ("cos", "sin")
+    ),
     Plant(
         "codes_cosine_first_in_blocks",
         "sinusoidal",

@@ -359,6 +359,11 @@ def rope(x, positions):
     at = torch.outer(positions.float(), 500000.0 ** (-torch.arange(0, 64, 2) / 40)).tile(2)
     return x * at.cos() + turned(x) * at.sin()
 """,
+    "an exponent over the width": """
+def rope(x, positions):
+    at = torch.outer(positions.float(), 500000.0 ** (-torch.arange(0, 64, 2) / 4096)).tile(2)
+    return x * at.cos() + turned(x) * at.sin()
+""",
     "positions divided as integers": """
 def rope(x, positions):
     at = angles(x, positions // 4).tile(2)
@@ -420,6 +425,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); ", ""),
         ("rotary", "rope", START, "its positions are off by +1", ""),
         (HALF, "rope", MEGATRON, "right; ", ""),
+        (HALF, "rope", MEGATRON.replace("(q", "(query_layer"), "right; ", ""),
         (NEIGHBOURS, "rope", HALVES, "right: writes a rotated pair to channels (i, i+32)", ""),
         (  # the harmless half comes last
             NEIGHBOURS,
@@ -427,6 +433,20 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             HALVES.replace("10000.0", "20000.0"),
             "its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)",
             "",
+        ),
+        (
+            "rotary(base=10000, pairing=interleaved, head_dim=128, rotary_dim=64)",
+            "rope",
+            LATENT.replace("(q, ", "(q, rotary_dim, ").replace("SIZES", "(rotary_dim, 64)").replace("TURNS", "0"),
+            "right; ",
+            "",
+        ),
+        (  # a table of angles
+            HALF,
+            "rope",
+            MADE.replace("cos, sin):", "freqs):\n    cos, sin = np.cos(freqs), np.sin(freqs)"),
+            "right; ",
+            ", with posenc's angles; make_tables was not tested: the function needs layer_idx",
         ),
         (HALF, "rope", OF_POSITIONS, "its base is 20000 instead of 10000", ""),
         (
@@ -460,6 +480,13 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         (
             HALF,
             "rope",
+            OF_A_BATCH.replace("get_cos_sin", "precompute"),
+            "its base is 20000 instead of 10000; ",
+            ", with precompute",
+        ),
+        (
+            HALF,
+            "rope",
             MADE,
             "right; ",
             ", with posenc's cos and sin; make_tables was not tested: the function needs layer_idx",
@@ -471,7 +498,28 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "right; ",
             ", with global_tables; broken_tables was not tested: the function needs config",
         ),
+        (  # a function of the channels that rotate
+            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
+            "rope",
+            OF_A_BATCH,
+            "its base is 20000 instead of 10000; ",
+            ", x as (B, H, T, D), with get_cos_sin, if it gets only the 64 channels that rotate",
+        ),
+        (  # a function and a class that also work with all channels
+            "rotary(base=10000, pairing=half, head_dim=128, rotary_dim=64)",
+            "apply_rotary_pos_emb",
+            OF_A_CLASS.replace("32", "x.shape[-1] // 2").replace("20000", "10000"),
+            "right; ",
+            ", with LlamaRotaryEmbedding, if it gets only the 64 channels that rotate",
+        ),
         ("alibi", "get_slopes", SLOPES, "its slopes are the single series 2^(−8i/h)", ""),
+        (  # MPT's shape
+            "alibi",
+            "get_slopes",
+            SLOPES.replace("[", "__import__('torch').tensor([").replace("]", "]).view(1, n, 1, 1)"),
+            "its slopes are the single series 2^(−8i/h)",
+            "",
+        ),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
         ("t5", "relative_position_bucket", BUCKETS, "right: it is two-sided: ", ""),
         (
@@ -505,9 +553,18 @@ def test_a_signature_of_the_field_is_called(model: str, name: str, listing: str,
             "its pairs use 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
             False,
         ),
+        (
+            PICTURES.replace("AXES", "(0, 2, 1)")
+            .replace("rope(x, ", "get_cos_sin(")
+            .replace("cos, sin =", "return angles.cos(), angles.sin()\n\ndef rope(x, cos, sin):\n    cos, sin =")
+            .replace("angles.cos()[:", "cos[:")
+            .replace("angles.sin()[:", "sin[:"),
+            "its pairs use 3 axes, in chunked sections of 16, 24, 24, of axes (0, 2, 1)",
+            False,
+        ),
         (PICTURES.replace("[..., None].float()", ".reshape(2, -1, 1).float()"), "right; ", True),
     ],
-    ids=["right", "axes", "one axis"],
+    ids=["right", "axes", "tables", "one axis"],
 )
 def test_positions_have_as_many_axes_as_the_model(listing: str, said: str, text_alone: bool) -> None:
     text = answer(read(CONFIGS / "qwen2-vl-7b.json"), "rope", listing)
@@ -547,6 +604,7 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
         ("values too", "rotated, although the model does not rotate them; this reproduces all 7,040 numbers"),
         ("values that stay", "right; "),
         ("an exponent over nothing of the model", "its exponent is divided by 40 instead of 64; "),
+        ("an exponent over the width", "its exponent is divided by 4096 instead of 64; "),
         ("positions divided as integers", "its positions are divided by 4, and rounded down; "),
         ("a reshape for a transpose", "heads and length are swapped by a reshape instead of a transpose; "),
         ("a length of the cache that is ignored", "counts rows 0, 1, 2 … and ignores the positions; "),
@@ -679,8 +737,13 @@ def test_tables_are_not_longer_than_a_scaling_asks_for(gemma: ModelPositions) ->
         assert line.endswith(", with make_cos_sin")
 
 
-def test_what_is_no_array_of_a_port_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="the port's arrays cannot be compared; got result; pass positions and x and rotated"
-    ):
-        answer("rotary", "f", "def f(x):\n    return 3\n")
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("3", "the port's arrays cannot be compared; got result; pass positions and x and rotated"),
+        ("None", "the function returns None; return the vectors, also if they are rotated in place"),
+    ],
+)
+def test_what_is_no_array_of_a_port_is_refused(returned: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        answer("rotary", "f", f"def f(x):\n    return {returned}\n")

@@ -13,7 +13,6 @@ import inspect
 import itertools
 import os
 import pickle
-import re
 import resource
 import runpy
 import signal
@@ -21,20 +20,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
-from posenc.arguments import one_of, parameters_of
-from posenc.encodings.catalogue import ModelShape, build
-from posenc.encodings.rotary import Rotary
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.doctor import expected, search
+from posenc.integrations.doctor.port_tables import TABLES, called, tables_of
 from posenc.integrations.doctor.search import SHOWN, Diagnosis, Expected, Search, diagnosed
 from posenc.integrations.doctor.signatures import (
     BATCH,
@@ -46,7 +44,6 @@ from posenc.integrations.doctor.signatures import (
     POSITIONS,
     X_HEADS,
     first,
-    meant,
     overridden,
     takes,
     values,
@@ -55,16 +52,7 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
-UNSCALED = 4096
-"""The number of positions for which the port's functions make tables, unless a scaling needs another number."""
 LAYOUTS = ("BHTD", "BTHD", "TBHD", "HTD", "THD", "BTD", "TD")
-MAKER = (
-    r"(?=.*(compute|build|get|make|create|init|prepare)).*(freq|rope|rot|cis|cos|sin|theta|pos|table)"
-    r"|.*(freqs(_cis)?|cos_sin|tables?|cache|(rope|rotary)(_?(pos_?)?emb(edding)?)?)$"
-)
-"""A pattern for the names of functions and classes that make tables."""
-Tables = tuple[list[Any], str]
-"""One set of tables in one or two shapes (for one sequence and for a batch), and a remark for the diagnosis."""
 Way = tuple[Tensor, list[Any], str]
 """The vectors x, the tables that are passed with them, and a remark for the diagnosis."""
 UNTESTED = Diagnosis(True, (), "not tested")
@@ -122,92 +110,6 @@ def together(answers: Mapping[str, Diagnosis], separator: str = "\n") -> Diagnos
     return Diagnosis(all(answer.right for answer in answers.values()), tuple(causes), text)
 
 
-def called(target: Any, asked: Expected, errors: list[Exception]) -> Any:
-    """Return ``target``, or, if it is a class that can be instantiated, the ``forward`` of an instance."""
-    built = (
-        first(
-            target,
-            values(asked),
-            errors,
-            overridden(asked),
-            lambda module: module.eval() if isinstance(module, torch.nn.Module) else module,  # without dropout
-        )
-        if inspect.isclass(target)
-        else []
-    )
-    return next((getattr(module, "forward", module) for module in built), target)
-
-
-def is_table(returned: Any) -> bool:
-    """Return whether the result of a function consists of tables of cos and sin. Frequencies do not count, because
-    they have only one axis. An array of zeros does not count either: functions are called with vectors of zeros, so
-    zeros are probably rotated vectors and not tables.
-    """
-    parts = returned if isinstance(returned, tuple) else (returned,)
-    return all(getattr(part, "ndim", 0) > 1 and part.any() for part in parts)
-
-
-def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected) -> list[Tables]:
-    """Return the tables that the file's functions and classes make, or, if they make none, the model's tables in
-    common layouts.
-
-    Each entry contains one set of tables, in one or two shapes, and a remark for the diagnosis. The remark names
-    the function that made the tables, functions of the file that could not be tested, and any base that was passed
-    in place of a function's default base. If the function ``target`` needs no tables, the only entry contains no
-    tables.
-    """
-    takes_tables = takes(target, "cos", "sin", "table")
-    makers = {
-        key: maker
-        for key, maker in names.items()
-        if takes_tables and key != name and re.match(MAKER, key.lower())
-        if inspect.isclass(maker) or (inspect.isfunction(maker) and not takes(maker, "vector"))
-    }
-    replaced = {
-        f", if it is called with {key}={base:.10g} instead of its default {each.default:.10g}"
-        for function in (names[name], *makers.values())
-        for key, each in parameters_of(function).items()
-        for base in values(asked)["base"]
-        if meant(key, "base") and "base" not in asked.free
-        if isinstance(each.default, int | float) and each.default != base
-    }
-    tables, notes = list[Tables](), "".join(sorted(replaced))
-    rows, scaling = UNSCALED, asked.recipe.get("scaling")
-    if isinstance(scaling, LengthScaling):  # the expected numbers are those for the longest input
-        rows = max(asked.lengths, default=UNSCALED)
-    elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
-        rows = scaling.original_length + len(NEAR)
-
-    def first_rows(table: Any) -> Any:
-        axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
-        return table[tuple(axes)] if hasattr(table, "shape") else table
-
-    for maker_name, maker in makers.items():
-        errors: list[Exception] = []
-        forms = [
-            table
-            for at in (NEAR, NEAR.expand(BATCH, -1))
-            for table in first(
-                called(maker, asked, errors),
-                values(asked, torch.zeros(*at.shape, HEAD_DIM)) | {"positions": [at, rows], "length": [rows]},
-                errors,
-                ("length", *overridden(asked)),
-                partial(tree_map, first_rows),
-            )
-        ]
-        if made := list(filter(is_table, forms)):
-            tables.append((made, f", with {maker_name}"))
-        elif not forms:
-            notes += f"; {maker_name} was not tested: {str(errors[0]).partition(';')[0]}"
-    if takes_tables and not tables and asked.recipe.name == "rotary":
-        rotary = cast(Rotary, build(asked.recipe, ModelShape(), total_length=(None, *asked.lengths)[-1]))
-        turns = torch.complex(*rotary.tables(NEAR.expand(rotary.axes, -1) if rotary.axes > 1 else NEAR))
-        wide = (torch.cat((turns, turns), -1), turns.repeat_interleave(2, -1), turns)
-        layouts: list[list[Any]] = [[(t.real, t.imag) for t in (w.expand(BATCH, -1, -1), w)] for w in wide]
-        tables = [(forms, ", with posenc's cos and sin") for forms in ([turns], *layouts)]
-    return [(forms, note + notes) for forms, note in tables or [([], "")]]
-
-
 def vectors(channels: int, layout: str) -> Tensor:
     """Return random vectors with these axes. If a layout lacks axes of the largest one, its numbers are the first
     along these axes.
@@ -218,13 +120,24 @@ def vectors(channels: int, layout: str) -> Tensor:
     return largest.permute(*map("BHTD".index, (*missing, *layout)))[(0,) * len(missing)].contiguous()
 
 
+def places(asked: Expected, target: Any) -> tuple[Tensor, ...]:
+    """Return the positions to try, in this order. If a model has several axes, they include positions that differ
+    between the axes, unless no argument of the function ``target`` depends on positions.
+    """
+    axes = range(max(asked.recipe.get("axes").axis_of_pair) + 1) if asked.recipe.get("axes") else ()
+    far, near = ([torch.stack([at.roll(axis) for axis in axes])] if axes else [] for at in (POSITIONS[0], NEAR))
+    short = (*near * takes(target, *TABLES), NEAR)
+    return (*far, *POSITIONS[:-1], *short) if takes(target, "positions") else short
+
+
 def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Search]:
     """Return a ``Search`` for every order of axes and every table with which a call of the function succeeds.
 
     A function that takes positions is called with the first entry of ``POSITIONS`` that it accepts. Other functions
     are compared with the model at the positions ``NEAR``. If some orders and tables give correct queries, only the
     searches for these are returned. In latent attention, the queries and keys passed to the function have only the
-    rotated channels, or all channels if every such call fails.
+    rotated channels, or all channels if every such call fails. In models that rotate a part of the head, they have
+    all channels, or only the rotating ones if such calls fail, or if tables are passed and no result is right.
     """
     channels = asked.recipe.get("head_dim") or asked.recipe.get("width") or HEAD_DIM
     asked = replace(asked, recipe=asked.recipe.with_(head_dim=channels))
@@ -240,37 +153,43 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
                 worked.setdefault(head, ((x, tables, note), parts))
         return list(worked.values())
 
-    axes = asked.recipe.get("axes")
-    grid = [torch.stack([POSITIONS[0].roll(axis) for axis in range(max(axes.axis_of_pair) + 1)])] if axes else []
-    wanted = (*grid, *POSITIONS) if takes(target, "positions") else (NEAR,)
-    layouts = LAYOUTS if takes(target, "vector") else ("",)
-    passed = list(itertools.product(layouts, tables_of(names, name, target, asked)))
-    ways = [
-        [
+    tables_at = cache(lambda where: tables_of(names, name, target, asked, where))
+
+    def ways(width: int, where: Tensor) -> list[Way]:
+        return [
             (vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
-            for layout, (tables, note) in passed
+            for layout, (tables, note) in itertools.product(layouts, tables_at(where))
         ]
+
+    wanted, layouts = places(asked, target), LAYOUTS if takes(target, "vector") else ("",)
+    tried = (
+        (at, found(asked, at, ways(width, NEAR if takes(target, "positions") else at)))
         for width in filter(None, (channels, asked.query_dim))
-    ]
-    tried = ((at, found(asked, at, of_width)) for of_width in ways for at in wanted)
+        for at in wanted
+    )
     at, compared = next(((at, worked) for at, worked in tried if worked), (NEAR, []))
-    if not compared:
+    right = [(way, parts) for way, parts in compared if parts[0].fits({})]
+    rotating, narrow = asked.recipe.get("rotary_dim") or channels, list[Search]()
+    if rotating < channels and not right and (not compared or takes(target, *TABLES)):
+        with suppress(Exception):  # the error that is raised is that of whole heads
+            narrow = searches(names, name, replace(asked, recipe=asked.recipe.with_(head_dim=rotating)))
+    for each in narrow:
+        each.note += f", if it gets only the {rotating} channels that rotate"
+    if not (compared or narrow):
         raise errors[0]
-    compared = [(way, parts) for way, parts in compared if parts[0].fits({})] or compared
-    for way, parts in compared:
+    compared = right or compared
+    for way, (part, *_) in compared:
         if at.max() < wanted[0].max() and not way[1]:  # given tables are short
-            parts[
-                0
-            ].note += f", at positions up to {at.max():,} only; positions up to {wanted[0].max():,} raise an error"
+            reached, last = at.max(), wanted[0].max()
+            part.note += f", at positions up to {reached:,} only; positions up to {last:,} raise an error"
         if takes(target, "start", needs=False) and not takes(target, "positions"):
             for _, later in found(asked, LATER, [way]):  # one answer must explain both starts
-                parts[0].rows += later[0].rows
+                part.rows += later[0].rows
     if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
-        right = [way for way, parts in compared if parts[0].fits({})]
-        shorter = found(brief, NEAR, right)
+        shorter = found(brief, NEAR, [way for way, parts in compared if parts[0].fits({})])
         compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
-    return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared]
+    return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared] + narrow
 
 
 def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str, list[Search]]:
@@ -317,6 +236,8 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     """Return searches for the arrays that a port returned. The shapes of the arrays show what each array means."""
     several = isinstance(returned, tuple | list) and not isinstance(returned[0], float)
     arrays = [torch.as_tensor(part).detach() for part in (returned if several else [returned]) if part is not None]
+    if not arrays:
+        raise InvalidArgument("the function returns None; return the vectors, also if they are rotated in place")
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
     if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to x
         added = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2)
@@ -336,7 +257,13 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     if asked.recipe.name == "rotary" and (len(arrays) == 2 or arrays[0].is_complex()):
         cos, sin = arrays if len(arrays) == 2 else (arrays[0].real, arrays[0].imag)
         return [search(asked, {"positions": at, "cos": cos, "sin": sin}, note)]
-    array = arrays[0][0] if arrays[0].ndim > 1 and len(arrays[0]) == 1 else arrays[0]
+    array = (
+        arrays[0].flatten()  # MPT's slopes have shape (1, H, 1, 1)
+        if arrays[0].numel() == max(arrays[0].shape, default=0)
+        else arrays[0][0]
+        if arrays[0].ndim > 1 and len(arrays[0]) == 1
+        else arrays[0]
+    )
     meaning = RETURNED.get((asked.recipe.name, array.ndim), "result")
     return [search(asked, {meaning: array} | ({"offsets": OFFSETS} if meaning == "buckets" else {}), note)]
 

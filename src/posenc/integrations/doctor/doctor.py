@@ -50,7 +50,11 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
     if layer is None and len(types) > 1:
         raise InvalidArgument(f"the model has {len(types)} layer types; pass layer as one of {', '.join(types)}")
     asked = types[one_of("layer", layer or next(iter(types)), types)]
-    return diagnosed([search(asked, numbers)])
+    searches = [search(asked, numbers)]
+    if isinstance(asked.recipe.get("scaling"), LengthScaling) and asked.lengths:  # short inputs are right too
+        last = torch.as_tensor(numbers["positions"]).max() if "positions" in numbers else min(asked.lengths) - 1
+        searches.append(search(replace(asked, lengths=(*asked.lengths, 1 + int(last))), numbers))
+    return diagnosed(searches)
 
 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:

@@ -167,8 +167,24 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         "cos and sin are swapped",
         lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),
     ),
+    "factor on cos": (
+        "only cos is multiplied by the attention factor",
+        lambda a, b, cos, sin, sign: (
+            a * cos - sign * b * sin / np.hypot(cos, sin),
+            b * cos + sign * a * sin / np.hypot(cos, sin),
+        ),
+    ),
+    "factor on sin": (
+        "only sin is multiplied by the attention factor",
+        lambda a, b, cos, sin, sign: (
+            a * cos / np.hypot(cos, sin) - sign * b * sin,
+            b * cos / np.hypot(cos, sin) + sign * a * sin,
+        ),
+    ),
 }
-"""Possible formulas for the rotation of a pair (a, b), each in words and as a function."""
+"""Possible formulas for the rotation of a pair (a, b), each in words and as a function. ``cos`` and ``sin`` are
+already multiplied by the attention factor, so that the factor is hypot(cos, sin).
+"""
 
 COUNTED: Mapping[str, str] = {
     "position": "counts positions",

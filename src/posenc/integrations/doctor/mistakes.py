@@ -78,7 +78,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             factor=(1.0, f**2, f**0.5, 1 / f, D**0.5, D**-0.5, yarn, yarn**2, s, s**0.5, 1 / s),
             shift=(1, -1, 2),
             multiple=(2.0, *slower, 0.0),
-            precision=[(low, *names) for names in ROUNDED for low in LOW],
+            precision=[(low, *names) for names in (ROUNDED if vectors else [("frequencies",)]) for low in LOW],
         ),
         *({"multiple": multiple, "rounded_down": True} for multiple in slower[:3]),
         *(change for seen in vectors for change in _of_vectors(right, seen, expected.lengths)),
@@ -164,7 +164,10 @@ def _ladders(right: Rotation, theta: Array) -> list[Change]:
             *(float(f"{base:.{n}g}") for base in bases for n in (1, 2, 3, 4)),
             *np.round(bases[bases < 1e6]).tolist(),  # such as 65536
         ],
-        span=[round(span)] if 0.5 < span <= 4 * right.head_dim else [],
+        span=[
+            *([round(span)] if 0.5 < span <= 4 * right.head_dim else []),
+            *([64 * round(span / 64)] if 4 < span / right.head_dim <= 256 else []),  # the width of a model
+        ],
     )
 
 

@@ -168,7 +168,10 @@ class Rotation:
         """Rotate pairs of channels, ``(N, 2, P)``, and return them with tolerances, both ``(…, N, 2, P)``."""
         first, second = vectors[:, :1], vectors[:, 1:]
         cos, sin = (self.factor * self.rounded(part(angles), "cos and sin") for part in (np.cos, np.sin))
-        wide = (CLOSE * (2 + np.abs(angles)) + step[..., None]) * self.factor
+        wide = (CLOSE * (2 + np.abs(angles)) + step[..., None]) * max(
+            self.factor,
+            self.factor**2 * (self.products == "overwritten"),  # which multiplies twice
+        )
         if "cos and sin" in self.precision:  # a float32 error in the angle may give the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))
             low, high = (self.rounded(np.stack((np.cos(a), np.sin(a))), "cos and sin") for a in errors)

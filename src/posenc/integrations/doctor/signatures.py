@@ -36,7 +36,7 @@ positions for the second call.
 """
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
-    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|quer(y|ies)|keys?|values?"
+    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|(quer(y|ies)|keys?|values?)(_layer)?"
     r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
     "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m)$",
     "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset"
@@ -44,13 +44,14 @@ NAMES = {
     "offsets": r"^(rel(ative)?(_pos\w*)?|distances?|offsets?)$",
     "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
     "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
-    "table": r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|rotary_emb|pos_emb|rope)$",
+    "table": r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|(rotary_)?(pos_)?emb|angles|rope)$",
     "base": r"^(base|theta|rope_theta|theta_base|rope_base)$",
     "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
     "layer type": r"^(layer|attn|attention)_?type$",
     "two-sided": r"^(is_)?(bidirectional|two_sided)$",
     "mask": r"^(attention_|attn_)?mask$",
     "type": r"^d?type$",
+    "rotating": r"^(n_rot|(rot(ary)?|rope)_(n?dims?|head_dim|embedding_dims?))$",
     "channels": r"(^|_)(dims?|depth|model|width|size|d|channels|embed|hidden)(_|$)",
     "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
     "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
@@ -105,6 +106,7 @@ def values(
         "two-sided": [asked.recipe.get("two_sided")] * (asked.recipe.name == "t5"),
         "mask": [torch.ones(1, len(NEAR), dtype=torch.int64)],
         "type": [torch.float32],
+        "rotating": [asked.recipe.get("rotary_dim") or asked.recipe.get("head_dim")],
         "channels": [asked.recipe.get("head_dim")],
         "heads": [asked.recipe.get("heads") or HEADS],
         "length": [len(NEAR)],

@@ -34,6 +34,10 @@ SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
         "its heads beyond a power of two come first, but the model's come last",
         lambda m, i: np.roll(m, len(m) - 2 ** int(np.log2(len(m)))),
     ),
+    "repeated": (
+        "its heads beyond a power of two repeat the slopes of the first heads, as with [1::2] instead of [0::2]",
+        lambda m, i: np.resize(m[: 2 ** int(np.log2(len(m)))], len(m)),
+    ),
     "longer": (
         "its slopes are the first ones for the next power of two, 2^(−8i/2^⌈log2 h⌉)",
         lambda m, i: 2 ** (-8 * i / 2 ** np.ceil(np.log2(len(m)))),

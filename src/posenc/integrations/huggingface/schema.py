@@ -150,7 +150,7 @@ RARE: dict[str, Values] = {
     **_of(DEPTH, "full_attention_interval layer_group_size"),
     **_of(LENGTH, "max_source_positions max_target_positions"),
     **_of(POSITIVE, "attention_multiplier query_pre_attn_scalar attn_logit_softcapping"),
-    **_of(FLAG, "position_biased_input use_absolute_position_embeddings"),
+    **_of(FLAG, "position_biased_input use_absolute_position_embeddings static_position_embeddings"),
     "max_relative_positions": whole(-1, LAST_POSITION),
     "pos_att_type": Values(
         "a name, or a list of names", lambda value: TEXT.holds(value) or listed(TEXT).holds(value)
