@@ -233,9 +233,9 @@ def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
 def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = model(tmp_path, PLAIN)
     refusals = {
-        ("vllm", "dynamic(4)"): "only transformers supports; use scaling.plan(total_length)",
+        ("vllm", "dynamic(4)"): "posenc writes only for transformers; use scaling.plan(total_length)",
         ("mlx-lm", "yarn(4, truncate=False)"): "mlx-lm 0.32.2 would compute differently: all: frequencies of",
-        ("llama.cpp", "dynamic(4)"): "only transformers ",
+        ("llama.cpp", "dynamic(4)"): "writes only for transformers",
     }
     for (program, scaling), reason in refusals.items():
         answer = serving(program, folder, scaling)

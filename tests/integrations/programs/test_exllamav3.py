@@ -103,7 +103,7 @@ def test_pairs_are_those_that_each_file_states(version: str) -> None:
 def test_a_factor_that_the_lengths_contradict_is_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"ExLlamaV3 1\.6\.5 would compute differently: all: frequencies of"):
         exllamav3.write(read(PLAIN), YaRN(4, LENGTH), max_length=3 * LENGTH)
-    with pytest.raises(InvalidArgument, match="only transformers supports"):
+    with pytest.raises(InvalidArgument, match="posenc writes only for transformers"):
         exllamav3.write(read(PLAIN), DynamicNTK(4.0, LENGTH))
 
 

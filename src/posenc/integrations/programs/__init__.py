@@ -176,7 +176,7 @@ def config_of(
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
-            f"{now} changes its base with the length of the input, which only transformers supports; use "
+            f"{now} changes its base with the length of the input, which posenc writes only for transformers; use "
             "scaling.plan(total_length), which is fixed"
         )
     config = write(positions, scaling, max_length=max_length, spelling=spelling)
