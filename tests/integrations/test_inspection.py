@@ -53,6 +53,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "base 10,000; a token sees itself and the 1,023 before it.",
         "full_attention: Wavelengths run from 50.27 to",
         "assumed: rope_theta = 1000000, the default of transformers",
+        "assumed: rope_theta = 10000, the default of transformers",
         "before or after scaling by 8",
     ),
     "pythia-1.4b": ("the first 32 of 128 channels", "11 of 16 pairs"),

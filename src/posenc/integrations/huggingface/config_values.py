@@ -92,8 +92,10 @@ class ConfigValues:
             **{name: stated[key] for name, key in made.attribute_map.items() if key in stated},
         }
 
-    def check_stated(self, key: str, stated: bool) -> None:
-        """Raise an error if the config lacks a value that was used in training, unless the family has a default."""
+    def check_stated(self, key: str, stated: bool, used: Any = None) -> None:
+        """Raise an error if the config lacks a value that was used in training, unless the family has a default.
+        ``used`` is the value that a layer type has instead of this default.
+        """
         if stated:
             return
         if key not in self.family.defaults:
@@ -103,7 +105,7 @@ class ConfigValues:
                 f"and a default would be a guess; add the {noun} that the model was trained with"
                 + (", or pass base=… (--base on the command line)" if base else "")
             )
-        self.note_default(key, self.family.defaults[key])
+        self.note_default(key, used or self.family.defaults[key])
 
     def note_default(self, key: str, value: Any) -> None:
         """Add a note about a value that the config leaves out."""

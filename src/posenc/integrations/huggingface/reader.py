@@ -237,9 +237,11 @@ class Reader(ConfigValues):
         if self.family.fixed_base is not None:
             self.assumed.append(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
-        self.check_stated("rope_theta", self._states_base)
         default = self.config.get("rope_theta") or self.family.defaults.get("rope_theta")
-        base = ROPE["rope_theta"].check("rope_theta", parameters.get("rope_theta", default))
+        base = parameters.get("rope_theta", default)
+        stated = self._states_base or base in [entry.get("rope_theta") for entry in self.entries]
+        self.check_stated("rope_theta", stated, base)
+        base = ROPE["rope_theta"].check("rope_theta", base)
         wide = [
             entry.get("rope_theta")
             for key, entry in self.rope_parameters().items()
