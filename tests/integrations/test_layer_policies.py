@@ -268,10 +268,6 @@ def test_full_layers_have_heads_of_their_own() -> None:
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
 
 
-def test_a_window_that_the_code_does_not_apply_is_none() -> None:
-    assert read(config("moshi", 2, sliding_window=8)).windows == (None, None)
-
-
 def test_every_layer_has_a_table_of_its_own() -> None:
     said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
     assert read({"model_type": "t5", **said}).layer_types == ("encoder", "encoder", "decoder", "decoder")
@@ -337,6 +333,10 @@ def test_the_floor_of_a_query_scale_is_no_length_of_a_scaling(entry: dict[str, A
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (
+            config("llama4_text", 2, no_rope_layers=[1, 0], layer_types=["full_attention", "chunked_attention"]),
+            "layer_types and no_rope_layers contradict each other",
+        ),
         (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries, but num_hidden_layers is 4"),
         (
             config("granite_swa", 4, layer_rope_theta=[0]),

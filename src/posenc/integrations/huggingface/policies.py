@@ -135,6 +135,8 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
             f"transformers ignores layer_types of model_type {reader.model_type!r}, and gives every layer a "
             f"window of {stated}"
         )
+    elif family.window_counts == "ignored":
+        reader.assumed.append(f"sliding_window = {stated} limits no layer, because the model's code ignores it")
     elif types and NEAR not in types:
         why = (
             "layer_types has no 'sliding_attention'"
