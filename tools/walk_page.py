@@ -21,8 +21,6 @@ CLASSES = {
     "has no positions": "its attention, if any, does not use token positions",
     "cannot be built": "no small model could be built and run on token ids, images or audio",
 }
-SCALED = "YaRN with mscale and mscale_all_dim"
-"""The name of the scaled config that is tested for every type that rotates."""
 
 
 Found = Mapping[str, Any]
@@ -120,12 +118,16 @@ def _cell(text: object) -> str:
 
 def _more(found: Sequence[Found]) -> list[str]:
     """Return the counts of results for other configs: those with YaRN, and the published ones."""
-    more = [(key == SCALED, said) for one in found for key, said in one.get("more", {}).items()]
+    more = [
+        (key if " " in key else "published configs of these types", said)  # names of configs have no spaces
+        for one in found
+        for key, said in one.get("more", {}).items()
+    ]
     lines = []
-    for scaled, what in ((True, f"Under {SCALED}"), (False, "Published configs of these types")):
-        counts = Counter(said.split(":")[0] for kind, said in more if kind == scaled)
+    for kind in dict(more):
+        counts = Counter(said.split(":")[0] for other, said in more if other == kind)
         lines.append(
-            f"{what}: {counts['equal']} read as measured, {counts['different']} differently, "
+            f"{kind[0].upper()}{kind[1:]}: {counts['equal']} read as measured, {counts['different']} differently, "
             f"{counts['not compared']} not compared, since the class or `read` refuses them."
         )
     return lines

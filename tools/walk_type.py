@@ -4,7 +4,7 @@ import copy
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import transformers
 from packaging.version import Version
-from tools.walk_page import SCALED
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read, write
+from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.language_model import text_config
@@ -33,6 +33,8 @@ LATER = "corrected since"
 PUBLISHED = Path(__file__).resolve().parents[1] / "tests" / "data" / "published_configs.jsonl"
 """Published configs, one per line; the folder ``configs`` beside it has more, as files."""
 NONE, UNBUILT = "has no positions", "cannot be built"
+SCALED, NARROW = "YaRN with mscale and mscale_all_dim", "a window of 4 tokens"
+"""The names of the configs that are tested for every type that rotates, and for every type with a window size."""
 THIRDS = {
     "rope_parameters": {
         "rope_type": "default",
@@ -125,9 +127,13 @@ def walked(name: str) -> dict[str, object]:
 
 
 def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
-    """Yield other configs of a type by name: one with YaRN's mscale and mscale_all_dim, and published ones."""
+    """Yield other configs of a type by name: with YaRN's mscale and mscale_all_dim, with a window, and published."""
+    length = positions.original_length
     if positions.rotary_recipes and positions.layout is None:
-        yield SCALED, lambda: _scaled(config)
+        yarn = YaRN(4, length, mscale=1.5, mscale_all_dim=0.5)
+        yield SCALED, lambda: _changed(config, positions.path, write(positions, yarn, max_length=4 * length))
+    if "sliding_window" in class_keys(positions.model_type):
+        yield NARROW, lambda: _changed(config, positions.path, {"sliding_window": 4})
     published = [*map(json.loads, PUBLISHED.read_text("utf-8").splitlines())]
     for path in sorted(PUBLISHED.with_name("configs").glob("*.json")):
         published.append({"name": path.stem, "config": json.loads(path.read_text("utf-8"))})
@@ -146,16 +152,13 @@ def answer(make: Any) -> str:
     return f"different: {off[0]}" if off else "equal"
 
 
-def _scaled(config: Any) -> Any:
-    """Return the config with YaRN in its language model, with factors on cos and sin and on scores."""
+def _changed(config: Any, path: Sequence[str], more: Mapping[str, Any]) -> Any:
+    """Return the config with other values in the part of its language model, which is under ``path``."""
     whole = copy.deepcopy(config.to_dict())
-    positions = read(config)
-    length = positions.original_length
-    part = write(positions, YaRN(4, length, mscale=1.5, mscale_all_dim=0.5), max_length=4 * length)
     inner = whole
-    for key in positions.path:
+    for key in path:
         inner = inner[key]
-    inner |= part
+    inner |= more
     return type(config).from_dict(whole)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tools.walk import results, told
-from tools.walk_page import SCALED, kept
-from tools.walk_type import walked
+from tools.walk_page import kept
+from tools.walk_type import SCALED, walked
 
 from posenc.integrations.huggingface.families import FAMILIES
 from tools import walk, walk_type
@@ -55,7 +55,7 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
         "`python -m tools.walk`, 2026-01-02)",
         "| read and equal | 1 | ",
         "**Has no positions:** `d`.\n\n**Cannot be built:** `b`.",
-        f"Under {SCALED}: 1 read as measured, 0 differently, 0 not compared",
+        f"{SCALED}: 1 read as measured, 0 differently, 0 not compared",
         "Published configs of these types: 0 read as measured, 1 differently",
     ):
         assert words in text
