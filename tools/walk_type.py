@@ -127,7 +127,7 @@ def walked(name: str) -> dict[str, object]:
 
 
 def variants(name: str, config: Any, positions: ModelPositions) -> Iterator[tuple[str, Any]]:
-    """Yield other configs of a type by name: with YaRN's mscale and mscale_all_dim, with a window, and published."""
+    """Yield other configs of a type by name: with YaRN, with a window, and the published ones."""
     length = positions.original_length
     if positions.rotary_recipes and positions.layout is None:
         yarn = YaRN(4, length, mscale=1.5, mscale_all_dim=0.5)
