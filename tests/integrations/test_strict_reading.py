@@ -344,6 +344,7 @@ NEAR = "sliding_attention"
         (config("qwen2", use_sliding_window=True, sliding_window=8, max_window_layers=4), "max_window_layers = 4"),
         (config("cohere2", sliding_window=8, layer_types=["full_attention"] * 4), "layer_types has no 'sliding"),
         (config("moshi", sliding_window=8), "the model's code ignores it"),
+        (config("nemotron_h", sliding_window=8), "the model's code ignores it"),
         (config("qwen3_omni_moe_text", sliding_window=8, head_dim=128), "the model's code ignores it"),
     ],
     ids=str,
