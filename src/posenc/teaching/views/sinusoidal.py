@@ -20,7 +20,9 @@ MAX_LENGTH, SQUARE = 4096, 64
 ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
-def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
+def table(
+    width: int, positions: Sequence[int], base: float = 10_000.0, order: Order = "interleaved"
+) -> Float[Tensor, "T C"]:
     """Return the sinusoidal encoding of these positions in float64, with one row per position."""
     if width % 2:
         raise InvalidArgument(
