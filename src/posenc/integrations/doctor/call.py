@@ -58,7 +58,6 @@ Way = tuple[Tensor, list[Any], str]
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
-UNSEARCHED = Diagnosis(False, (), "yet another result, which was not diagnosed")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -225,7 +224,9 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
     """
     return together(
         {
-            layers: diagnosed(tried) if i <= SHOWN else UNSEARCHED
+            layers: diagnosed(tried)
+            if i <= SHOWN
+            else Diagnosis(False, (), "yet another result, which was not diagnosed")
             for i, (layers, tried) in enumerate(groups.items())
         },
         "; ",
