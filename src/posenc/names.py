@@ -41,7 +41,6 @@ REMAPS = {
 }
 """Encodings that remap the positions of another encoding, and their classes, which are imported on use."""
 
-NO_LENGTH = "positions need no maximum here; omit it"
 HINTS = {
     "pairing": "half in Llama and most checkpoints, interleaved in GPT-J; the wrong one breaks a checkpoint",
     "two_sided": "the bias is the same on both sides; pass causal=True to posenc.attention to hide later keys",
@@ -52,7 +51,10 @@ HINTS = {
         ("key_mask", "dense", "q_order", "k_order", "q_segments", "k_segments"),
         "set it in the mask: mask=posenc.Mask(…)",
     ),
-    **dict.fromkeys(("max_seq_len", "max_position_embeddings", "max_length", "seq_len"), NO_LENGTH),
+    **dict.fromkeys(
+        ("max_seq_len", "max_position_embeddings", "max_length", "seq_len"),
+        "positions need no maximum here; omit it",
+    ),
     **dict.fromkeys(("device", "dtype"), "move or cast the module with .to(…)"),
 }
 """The hints of error messages about unknown or missing arguments with these names."""

@@ -7,7 +7,7 @@ import pytest
 
 from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
-from posenc.teaching.lab.rooms import find, stages
+from posenc.teaching.lab.rooms import BY_QUESTION, find
 from posenc.teaching.views.bounds import arguments, bounds
 from posenc.teaching.views.catalogue import VIEWS, make
 
@@ -21,7 +21,7 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has(name: st
     assert numbers == BOUNDS[name].keys()
 
 
-@pytest.mark.parametrize("name", stages())
+@pytest.mark.parametrize("name", BY_QUESTION)
 def test_sliders_stay_within_them(name: str) -> None:
     stage = find(name)
     for control in (control for control in stage.controls if control.kind == "number"):

@@ -14,7 +14,7 @@ from posenc.errors import StudyError
 from posenc.pictures import wire
 from posenc.pictures.view import Heatmap, Lines, Plane, View
 from posenc.teaching.lab import results
-from posenc.teaching.lab.rooms import find, stages
+from posenc.teaching.lab.rooms import BY_QUESTION, find
 from posenc.teaching.lessons.example import EXAMPLE
 from support.views import only
 
@@ -424,7 +424,7 @@ ELSEWHERE = {"layers"}
 
 
 def test_every_stages_headline_is_counted_again() -> None:
-    assert {*CHECKS} | ABOVE | ELSEWHERE == set(stages())
+    assert {*CHECKS} | ABOVE | ELSEWHERE == set(BY_QUESTION)
 
 
 def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
@@ -443,7 +443,7 @@ def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ends", "every stop"])
 @pytest.mark.parametrize(
-    "question", [pytest.param(name, marks=pytest.mark.slow if name == "looks" else ()) for name in stages()]
+    "question", [pytest.param(name, marks=pytest.mark.slow if name == "looks" else ()) for name in BY_QUESTION]
 )
 def test_a_headline_says_what_is_drawn_and_json_can_hold_it(
     question: str, every: bool, monkeypatch: pytest.MonkeyPatch

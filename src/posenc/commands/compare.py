@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # the command imports these, so that `posenc --help` need not
 PANELS = {Grid: "What is compared", TextSettings: "Text", Model: "Model", ByTask: "By task", Training: "Training"}
 """The groups of settings, with their headings in the help."""
 
-BY_TASK = "; one value for all tasks, or language=…,needle=…"
-
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with one option per setting of a study instead of ``**settings``.
@@ -46,7 +44,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def _option(name: str, setting: Setting, panel: str) -> inspect.Parameter:
     kind = setting.kind if setting.kind in (bool, Path) and not setting.many else str
     help = f"{setting.help} ({setting.range})" if setting.range else setting.help
-    option = typer.Option(help=help + (BY_TASK if setting.by_task else ""), rich_help_panel=panel)
+    option = typer.Option(
+        help=help + "; one value for all tasks, or language=…,needle=…" * setting.by_task, rich_help_panel=panel
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )

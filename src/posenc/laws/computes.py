@@ -79,8 +79,7 @@ def sees_only_the_offset(subject: Subject) -> None:
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
         owed(changed or not shifts, f"relative=False, but shifting by {shifts} changes nothing")
         return
-    k_norms = repeat_kv(k.norm(dim=-1, keepdim=True), q.shape[1])
-    norms = q.norm(dim=-1, keepdim=True) * k_norms.mT
+    norms = q.norm(dim=-1, keepdim=True) * repeat_kv(k.norm(dim=-1, keepdim=True), q.shape[1]).mT
     for shift in (1, 10**6, 10**9):
         if shift > room or (subject.rounded and shift > 1):
             break

@@ -14,10 +14,10 @@ from posenc.encodings.placed import ContentState, Placed
 from posenc.laws.subject import Subject, read_layers
 from posenc.mask import CAUSAL, Mask
 
-Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
-
-def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
+def inputs(
+    subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return random x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``; every call returns the same
     tensors.
     """

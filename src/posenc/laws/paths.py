@@ -17,10 +17,7 @@ SEVERAL_BLOCKS = 270
 """A number of tokens that every backend of attention divides into several blocks of rows."""
 
 
-Way = tuple[str, Mask, float | None]
-
-
-def ways(subject: Subject, T: int, S: int) -> list[Way]:
+def ways(subject: Subject, T: int, S: int) -> list[tuple[str, Mask, float | None]]:
     """Return the masks that the encoding allows, each with a name and a scale. With these masks, attention for the
     last T of S tokens uses every backend at least once.
     """

@@ -16,11 +16,11 @@ from posenc.laws.subject import Subject, each_layer
 from posenc.mask import Mask
 
 RANKS = 4
-Call = tuple[Tensor, Tensor, Tensor, Placed, Mask]
-"""The arguments of a call to ``attention``."""
 
 
-def call(layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None) -> Call:
+def call(
+    layer: Layer, queries: Tensor, keys: Tensor, **more: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Placed, Mask]:
     """Return the arguments of ``attention`` for these queries and keys, which are rotated at their positions. The
     mask contains the order of the queries and keys.
     """

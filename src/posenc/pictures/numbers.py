@@ -20,8 +20,7 @@ def fixed(value: float, digits: int = 3) -> str:
 
 def plain(value: float, digits: int) -> str:
     """Format a number with ``digits`` decimals. A number that rounds to zero has no sign."""
-    text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
-    text = text.replace(",", THIN)
+    text = f"{value:,.{digits}f}".replace(",", THIN) if abs(value) >= MARKED else f"{value:.{digits}f}"
     return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
 
 

@@ -32,8 +32,6 @@ from posenc.scaling.scaling import (
     unscaled_frequencies,
 )
 
-Form = Literal["base", "fixed", "abf"]
-
 
 @dataclass(frozen=True)
 class NTK(Scaling):
@@ -46,7 +44,7 @@ class NTK(Scaling):
     """
 
     factor: Factor
-    form: Form = "base"
+    form: Literal["base", "fixed", "abf"] = "base"
 
     def base(self, rotary_dim: int, base: float) -> float:
         """Return the equivalent base b' in float64, which can be set as the base in a checkpoint's config.

@@ -13,16 +13,11 @@ from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling
 
 
-def frequencies(pairs: Frequencies) -> Float[Tensor, " pairs"]:
-    """Return θ_i in radians per position, or NaN for a pair that does not rotate, because plots with a logarithmic
-    axis cannot show 0.
-    """
-    return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
-
-
 def wavelengths(pairs: Frequencies) -> Float[Tensor, " pairs"]:
-    """Return the wavelengths 2π/θ_i in positions."""
-    return 2 * math.pi / frequencies(pairs)
+    """Return the wavelengths 2π/θ_i in positions, or NaN for a pair that does not rotate, because plots with a
+    logarithmic axis cannot show infinity.
+    """
+    return 2 * math.pi / torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
 
 
 def turns(pairs: Frequencies, length: int) -> int:

@@ -44,7 +44,6 @@ from posenc.scaling.scaling import (
     unscaled_frequencies,
 )
 
-Ramp = Literal["dimension", "rotations"]
 Turns = Annotated[float, positive("the paper uses beta_fast=32 and beta_slow=1")]
 Scale = Annotated[float | None, positive("omit it to use 0.1·ln(factor) + 1")]
 
@@ -79,7 +78,7 @@ class YaRN(Scaling):
     original_length: Length
     beta_fast: Turns = 32.0
     beta_slow: Turns = 1.0
-    ramp: Ramp = "dimension"
+    ramp: Literal["dimension", "rotations"] = "dimension"
     truncate: bool = True
     attention_factor: Scale = None
     mscale: Scale = None

@@ -17,10 +17,7 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     assert isinstance(code, Heatmap)
     dims = Axis("dimension", code.columns.values[:shown])
     first = Heatmap("Sinusoidal encoding", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
-    second = replace(
-        sinusoidal.similarity(sinusoidal.table(width, range(length), 10_000.0)),
-        name="Cosine of two positions' encodings",
-    )
+    second = replace(sinusoidal.similarity(code.values), name="Cosine of two positions' encodings")
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]
     figure = draw(View("", (first, second, replace(waves, name="Single dimensions"))))

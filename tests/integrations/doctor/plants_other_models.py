@@ -53,7 +53,7 @@ def _on_axes(theta: Array, first: Array, second: Array | None = None) -> dict[st
     return {"positions": at, "x": x, "rotated": np.concatenate((near[:, :P], far[:, P:]), -1)}
 
 
-def _codes(
+def codes(
     angles: Array, first: Callable[[Array], Array] = np.sin, second: Callable[[Array], Array] = np.cos
 ) -> Array:
     return np.stack((first(angles), second(angles)), -1).reshape(len(angles), -1)
@@ -400,7 +400,7 @@ PLANTS = (
     ),
     Plant("bloom_in_one_row", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS[:, :1])}, ()),
     Plant(
-        "codes_at_positions", "sinusoidal", lambda: {"positions": np.arange(5, 60), "table": _codes(CODES[5:])}, ()
+        "codes_at_positions", "sinusoidal", lambda: {"positions": np.arange(5, 60), "table": codes(CODES[5:])}, ()
     ),
     Plant("bloom_by_key_positions", "bloom", lambda: {"bias": np.array(_series(32)[:, None, None] * KEYS)}, ()),
     Plant(
@@ -442,13 +442,13 @@ PLANTS = (
     Plant(
         "whisper_divided_by_half_minus_one",
         "sinusoidal",
-        lambda: {"table": _codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 62))},
+        lambda: {"table": codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 62))},
         (r"2i/62.*2i/64",),
     ),
     Plant(
         "codes_cosine_first",
         "sinusoidal",
-        lambda: {"table": _codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 64), np.cos, np.sin)},
+        lambda: {"table": codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 64), np.cos, np.sin)},
         (r"sine and cosine are swapped",),
     ),
 )

@@ -185,18 +185,6 @@ def qwen35_right_on_a_picture() -> dict[str, Any]:
     return rotated("qwen3_5", lambda x: halves(x, angles, 32), GRID)
 
 
-@plant("deepseek_v3")
-def deepseek_right_in_complex_numbers() -> dict[str, Any]:
-    theta = LAYERS["deepseek_v3"].theta
-    turns = torch.polar(torch.ones(len(TEXT), 32), torch.tensor(angles32(TEXT, theta)))
-
-    def rotate(x: Array) -> Array:
-        pairs = torch.view_as_complex(torch.tensor(x).reshape(len(x), -1, 2))
-        return torch.view_as_real(pairs * turns).flatten(1).numpy()
-
-    return rotated("deepseek_v3", rotate)
-
-
 @plant("llama3_1")
 def llama31_right_in_bfloat16() -> dict[str, Any]:
     x = bf16(query(len(TEXT), 128))

@@ -2,45 +2,42 @@
 
 import numpy as np
 
-from integrations.doctor.models import GPT_OSS_THETA, LAYERS, Array, inverse_frequencies, llama3, yarn
-from integrations.doctor.plants_porters import GRID, TEXT, Plant, angles32, halves, neighbours, rotated
-
-PLAIN = inverse_frequencies(5e5, 64, 128)
-
-
-def _llama(positions: Array, theta: Array = LAYERS["llama3_1"].theta, factor: float = 1.0) -> dict[str, Array]:
-    return rotated("llama3_1", lambda x: halves(x, angles32(positions, theta), 64, factor))
-
-
-def _codes(angles: Array) -> dict[str, Array]:
-    return {"table": np.stack((np.sin(angles), np.cos(angles)), -1).reshape(len(angles), -1)}
-
-
-def _ladder(theta: Array) -> dict[str, Array]:
-    return {"inv_freq": theta.astype(np.float32)}
-
+from integrations.doctor.models import GPT_OSS_THETA, LAYERS, inverse_frequencies, llama3, yarn
+from integrations.doctor.plants_other_models import L3, L3_PLAIN, codes
+from integrations.doctor.plants_porters import (
+    GRID,
+    TEXT,
+    Plant,
+    angles32,
+    frequencies,
+    neighbours,
+    rotated,
+    turned,
+)
 
 PLANTS = (
-    Plant(
+    turned(
         "llama_base_of_nobody",
         "llama3_1",
-        lambda: _llama(TEXT, llama3(inverse_frequencies(3e5, 64, 128), 8.0, 1.0, 4.0, 8192)),
-        (r"base is 300000 instead of 500000",),
+        angles32(TEXT, llama3(inverse_frequencies(3e5, 64, 128), 8.0, 1.0, 4.0, 8192)),
+        64,
+        r"base is 300000 instead of 500000",
     ),
-    Plant("llama_padding_of_five_counted", "llama3_1", lambda: _llama(TEXT + 5), (r"off by \+5",)),
-    Plant(
+    turned("llama_padding_of_five_counted", "llama3_1", angles32(TEXT + 5, L3), 64, r"off by \+5"),
+    frequencies(
         "llama_blend_of_another_length",
         "llama3_1",
-        lambda: _ladder(llama3(PLAIN, 8.0, 1.0, 4.0, 131072)),
-        (r"131,?072", r"8,?192"),
+        llama3(L3_PLAIN, 8.0, 1.0, 4.0, 131072),
+        r"131,?072",
+        r"8,?192",
     ),
-    Plant("llama_table_of_2048_rows", "llama3_1", lambda: _llama(np.minimum(TEXT, 2047)), (r"clamped at 2,047",)),
-    Plant("llama_cos_and_sin_halved", "llama3_1", lambda: _llama(TEXT, factor=0.5), (r"factor is 0\.5 ",)),
-    Plant(
+    turned("llama_table_of_2048_rows", "llama3_1", angles32(np.minimum(TEXT, 2047), L3), 64, r"clamped at 2,047"),
+    turned("llama_cos_and_sin_halved", "llama3_1", angles32(TEXT, L3), 64, r"factor is 0\.5 ", factor=0.5),
+    frequencies(
         "gpt_oss_ramp_made_whole",
         "gpt_oss",
-        lambda: _ladder(yarn(GPT_OSS_THETA, 150_000.0, 32.0, 4096, 32, 1, True)),
-        (r"truncate|whole|rounded",),
+        yarn(GPT_OSS_THETA, 150_000.0, 32.0, 4096, 32, 1, True),
+        r"truncate|whole|rounded",
     ),
     Plant(
         "deepseek_angles_negated",
@@ -63,7 +60,7 @@ PLANTS = (
     Plant(
         "codes_doubled_index",
         "sinusoidal",
-        lambda: _codes(np.arange(50.0)[:, None] * inverse_frequencies(1e4, 32, 32)),
+        lambda: {"table": codes(np.arange(50.0)[:, None] * inverse_frequencies(1e4, 32, 32))},
         (r"2i/32.*2i/64",),
     ),
 )

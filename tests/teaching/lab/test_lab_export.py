@@ -25,7 +25,7 @@ from posenc.teaching.lessons.example import EXAMPLE
 from support.lab import reply
 from support.photographs import reveal, saved
 
-EXPORTED = [stage for _, stage in rooms.stages().values()]
+EXPORTED = [stage for _, stage in rooms.BY_QUESTION.values()]
 
 FIRST_PICTURE = 300_000
 """Most bytes of a page, its script, its style and its first stage's answers."""
@@ -69,7 +69,7 @@ def test_every_stage_holds_the_state_that_it_opens_in_and_those_of_its_guess(
 
 
 def test_what_a_saved_page_cannot_answer_is_no_field() -> None:
-    alone = replace(rooms.stages()["layers"][0], stages=(find("layers"),))
+    alone = replace(rooms.BY_QUESTION["layers"][0], stages=(find("layers"),))
     fixed, live = (page.room_page(alone, {}, site) for site in (Site(saved=True), Site()))
     assert "<textarea" in live
     assert "<textarea" not in fixed
@@ -92,7 +92,7 @@ def test_one_control_of_a_stage_with_cells_to_point_at_is_weighed_alone() -> Non
 
 
 def test_choices_that_a_page_does_not_hold_are_not_offered() -> None:
-    alone = replace(rooms.stages()["shuffle"][0], stages=(find("shuffle"),))
+    alone = replace(rooms.BY_QUESTION["shuffle"][0], stages=(find("shuffle"),))
     held = Site(saved=True, stops={"shuffle": {"encoding": ["learned", "rotary"]}})
     choices = re.findall(r'value="(\w+)"[^>]*>\s*<label', page.room_page(alone, {}, held))
     assert [name for name in choices if name != "1"] == ["learned", "rotary"]

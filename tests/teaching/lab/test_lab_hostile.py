@@ -13,7 +13,7 @@ from posenc.integrations import huggingface
 from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.model import layers
 from posenc.teaching.lab.page import LIVE, Site, room_page
-from posenc.teaching.lab.rooms import Stage, stages
+from posenc.teaching.lab.rooms import BY_QUESTION, Stage
 from support.lab import reply
 
 HOSTILE = (
@@ -36,7 +36,7 @@ TYPED = [
         id=f"{stage.question}-{control.name}",
         marks=pytest.mark.slow if stage.view.startswith("lab.trained:") else (),
     )
-    for _, stage in stages().values()
+    for _, stage in BY_QUESTION.values()
     for control in stage.controls
     if control.kind in ("text", "pasted", "arrangement")
 ]
@@ -81,7 +81,7 @@ def test_only_literals_of_the_copied_python_come_from_a_link(stage: Stage, contr
 
 LISTED = [
     pytest.param(stage, control.name, id=f"{stage.question}-{control.name}")
-    for _, stage in stages().values()
+    for _, stage in BY_QUESTION.values()
     for control in stage.controls
     if control.kind in ("number", "choice", "switch")
 ]
@@ -108,7 +108,7 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize(("stage", "control"), TYPED)
 def test_a_page_has_the_same_elements_whatever_a_link_says(stage: Stage, control: Control) -> None:
-    room = replace(stages()[stage.question][0], stages=(stage,))
+    room = replace(BY_QUESTION[stage.question][0], stages=(stage,))
     text = " ".join(HOSTILE[:-1])  # the last is no text that a page can be asked for with
     for site in (LIVE, Site(saved=True)):
         plain, odd = (room_page(room, given, site) for given in ({}, {control.name: text}))
@@ -116,7 +116,7 @@ def test_a_page_has_the_same_elements_whatever_a_link_says(stage: Stage, control
 
 
 def test_a_saved_table_holds_no_code_of_a_link() -> None:
-    (control,) = stages()["layers"][1].controls
+    (control,) = BY_QUESTION["layers"][1].controls
     config = json.loads(control.default) | dict.fromkeys(HOSTILE[:-1], " ".join(HOSTILE[:-1]))
     got = reply("/export/layers.csv", urlencode({control.name: json.dumps(config)}))
     assert (got.status, got.headers["content-disposition"]) == (200, 'attachment; filename="posenc-layers.csv"')

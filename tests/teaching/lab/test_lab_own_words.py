@@ -11,7 +11,7 @@ import torch
 
 from posenc.teaching.lab import export, page
 from posenc.teaching.lab.rooms import BY_NAME, find
-from posenc.teaching.views.order_blind import attend, make
+from posenc.teaching.views.order_blind import attend
 
 pytestmark = pytest.mark.browser
 
@@ -53,9 +53,8 @@ def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None
         " return texts.map((text) => attended(...text)); }",
         texts,
     )
-    encodings = {name: make(name) for name in COMPUTED}
     for (words, name, causal), outputs in zip(texts, computed, strict=True):
-        want = attend(words, encodings[name], causal=causal)
+        want = attend(words, name, causal=causal)
         assert float((torch.tensor(outputs) - want).abs().max()) <= 1e-5, words
 
 

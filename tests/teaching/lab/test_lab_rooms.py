@@ -22,7 +22,7 @@ from posenc.teaching.views.catalogue import VIEWS
 from support.lab import reply
 
 LAB = Path(lab.__file__).parent
-STAGES = list(rooms.stages().values())
+STAGES = list(rooms.BY_QUESTION.values())
 opened = cache(lambda name: rooms.find(name).answer({}))
 """What a stage shows when it is opened."""
 
@@ -66,7 +66,7 @@ def test_thousands_are_marked_as_everywhere(path: Path) -> None:
 
 
 def test_results_ask_which_model_reads_on_before_curves_tell_it() -> None:
-    room, reading = rooms.stages()["reading"]
+    room, reading = rooms.BY_QUESTION["reading"]
     assert room.stages[0] == reading
     assert reading.guess
 
@@ -87,7 +87,7 @@ def test_a_guess_is_asked_of_a_state_that_the_answer_changes(stage: rooms.Stage,
 
 
 def test_the_number_that_matters_is_a_readout() -> None:
-    numbered = {name: stage for name, (_, stage) in rooms.stages().items() if stage.number}
+    numbered = {name: stage for name, (_, stage) in rooms.BY_QUESTION.items() if stage.number}
     assert {"shift-both", "falloff", "floor", "scaling"} <= set(numbered)
     for name, stage in numbered.items():
         assert stage.number in opened(name).readouts, name
@@ -95,7 +95,7 @@ def test_the_number_that_matters_is_a_readout() -> None:
 
 def test_what_is_counted_is_not_joined() -> None:
     """Layers and heads are points: nothing lies between two of them."""
-    charts = [panel for name in rooms.stages() for panel in opened(name).panels if isinstance(panel, Lines)]
+    charts = [panel for name in rooms.BY_QUESTION for panel in opened(name).panels if isinstance(panel, Lines)]
     counted = [chart for chart in charts if chart.x.name in ("layer", "head")]
     assert counted
     assert all(chart.apart for chart in counted)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.lab.controls import Control
-from posenc.teaching.lab.rooms import Stage, stages
+from posenc.teaching.lab.rooms import BY_QUESTION, Stage
 from support.lab import reply
 
-STAGES = [stage for _, stage in stages().values()]
+STAGES = [stage for _, stage in BY_QUESTION.values()]
 FRESH = {stage.question for stage in STAGES if stage.fresh}
 
 

@@ -58,7 +58,6 @@ Way = tuple[Tensor, list[Any], str]
 UNTESTED = Diagnosis(True, (), "not tested")
 RANGES = 4
 """The maximum number of ranges in a list of layers."""
-UNSEARCHED = Diagnosis(False, (), "yet another result, which was not diagnosed")
 RETURNED = {
     ("rotary", 1): "inv_freq",
     ("alibi", 1): "slopes",
@@ -187,7 +186,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
                 part.rows += later[0].rows
     if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
         brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
-        shorter = found(brief, NEAR, [way for way, parts in compared if parts[0].fits({})])
+        shorter = found(brief, NEAR, [way for way, _ in right])
         compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
     return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared] + narrow
 
@@ -225,7 +224,9 @@ def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:
     """
     return together(
         {
-            layers: diagnosed(tried) if i <= SHOWN else UNSEARCHED
+            layers: diagnosed(tried)
+            if i <= SHOWN
+            else Diagnosis(False, (), "yet another result, which was not diagnosed")
             for i, (layers, tried) in enumerate(groups.items())
         },
         "; ",

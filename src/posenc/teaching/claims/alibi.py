@@ -10,7 +10,6 @@ from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim,
 from posenc.teaching.claims.order import MIRRORED, order_error
 
 PRESS = "Press et al. 2022, section 3"
-CODE = "Press et al. 2022, authors' code"
 
 
 @claim(
@@ -39,7 +38,7 @@ def slopes_by_head_count() -> Evidence:
     statement="ALiBi's slopes form one geometric series.",
     precise="True for 2^k heads; 12 heads use the 8 slopes of 8 heads, then slopes 1, 3, 5 and 7 of 16 heads.",
     verdict=Verdict.WHEN,
-    source=CODE,
+    source="Press et al. 2022, authors' code",
 )
 def one_geometric_series() -> Evidence:
     def spread(heads: int) -> float:

@@ -7,7 +7,7 @@ import posenc
 from posenc.encodings.rotary import rotate
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
 from posenc.teaching.claims.order import VASWANI
-from posenc.teaching.views.order_blind import attend, make
+from posenc.teaching.views.order_blind import attend
 from posenc.teaching.views.sinusoidal import rotation_matrix
 
 
@@ -22,7 +22,7 @@ def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
         """Return the difference between a word's outputs in two sentences, without positional encoding or a
         mask."""
-        outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
+        outputs = [attend(s.split(), "nope", causal=False)[s.split().index(word)] for s in (one, other)]
         return float((outputs[0] - outputs[1]).abs().max())
 
     return (

@@ -11,8 +11,6 @@ from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim,
 from posenc.teaching.claims.order import VASWANI
 from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
-BASE = 10_000.0
-
 
 @claim(
     statement="The longest wavelength is 2π·10 000 = 62 832.",
@@ -47,7 +45,7 @@ def fastest_pair() -> Evidence:
     source=VASWANI,
 )
 def frequencies_are_not_wavelengths() -> Evidence:
-    frequencies = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
+    frequencies = [float(f) for f in posenc.scaling.Default().frequencies(512, 1e4).exact]
     ratios = [b / a for a, b in pairwise(frequencies)]
     return (
         same("frequencies at d=512", len(frequencies), 256),
@@ -64,7 +62,7 @@ def frequencies_are_not_wavelengths() -> Evidence:
     source=VASWANI,
 )
 def first_rows() -> Evidence:
-    zero, one = table(8, [0, 1], BASE)
+    zero, one = table(8, [0, 1])
     wanted = torch.tensor([0.84, 0.54, 0.10, 1.00, 0.01, 1.00, 0.00, 1.00], dtype=torch.float64)
     cat = torch.tensor([0.32, -0.71, 0.55, 0.18], dtype=torch.float64)
     placed = posenc.Sinusoidal(4).at(torch.tensor([0])).embed(cat.view(1, 1, 4)).flatten()
@@ -83,7 +81,7 @@ def first_rows() -> Evidence:
     source=VASWANI,
 )
 def pairs_share_a_frequency() -> Evidence:
-    code = table(16, range(500), BASE)
+    code = table(16, range(500))
     radius = code.view(500, 8, 2).square().sum(-1)
     return (
         same("columns at d=16", code.shape[1], 16),
@@ -100,10 +98,9 @@ def pairs_share_a_frequency() -> Evidence:
     source=VASWANI,
 )
 def shift_is_a_rotation() -> Evidence:
-    at, rotation = [0, 1, 7, 50_000], rotation_matrix(64, 5, BASE)
+    at, rotation = [0, 1, 7, 50_000], rotation_matrix(64, 5)
     errors = {
-        by: table(64, at, BASE) @ rotation_matrix(64, by, BASE).T - table(64, [p + by for p in at], BASE)
-        for by in (1, 5, 1000)
+        by: table(64, at) @ rotation_matrix(64, by).T - table(64, [p + by for p in at]) for by in (1, 5, 1000)
     }
     return (
         *(below(f"error of R({by})", float(error.abs().max()), 1e-12) for by, error in errors.items()),
@@ -128,7 +125,7 @@ def any_spacing_rotates() -> Evidence:
 
     odd = ["0.9123", "0.7001", "0.0313", "0.2718"]
     error = code(odd, [0, 3, 999]) * code(odd, [12]) - code(odd, [12, 15, 1011])
-    collide, apart = code(["1"] * 4, [0, 710]).diff(dim=0), table(8, [0, 710], BASE).diff(dim=0)
+    collide, apart = code(["1"] * 4, [0, 710]).diff(dim=0), table(8, [0, 710]).diff(dim=0)
     return (
         below("error of the rotation", float(error.abs().max()), 1e-12),
         # 710 is 113 · 2π to within 6e-5, so if all frequencies are 1, both have the same encoding.
@@ -145,10 +142,10 @@ def any_spacing_rotates() -> Evidence:
     source="trigonometry",
 )
 def dot_product_sees_the_difference() -> Evidence:
-    frequencies = torch.tensor([float(f) for f in posenc.scaling.Default().frequencies(64, BASE).exact])
+    frequencies = torch.tensor([float(f) for f in posenc.scaling.Default().frequencies(64, 1e4).exact])
     # The formula uses float32 frequencies: 32 terms, each with an angle error of up to 100 · 6e-8.
     errors = {
-        (p, q): torch.dot(*table(64, [p, q], BASE)) - (frequencies.double() * (p - q)).cos().sum()
+        (p, q): torch.dot(*table(64, [p, q])) - (frequencies.double() * (p - q)).cos().sum()
         for p, q in ((0, 1), (5, 6), (1000, 1100))
     }
     return tuple(near(f"PE({p})·PE({q}) − Σ cos", float(error), 0.0, 2e-4) for (p, q), error in errors.items())
@@ -162,7 +159,7 @@ def dot_product_sees_the_difference() -> Evidence:
     source="direct calculation",
 )
 def nearer_is_more_alike() -> Evidence:
-    four = table(4, [0, 6], BASE)
+    four = table(4, [0, 6])
     known = [(4, 3), (8, 3), (128, 11), (512, 43)]
     rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in known}
     return (
@@ -179,7 +176,7 @@ def nearer_is_more_alike() -> Evidence:
     source=VASWANI,
 )
 def unique_and_bounded() -> Evidence:
-    code = table(128, range(5000), BASE)
+    code = table(128, range(5000))
     some = torch.arange(0, len(code), 7)
     gaps = torch.cdist(code[some], code).index_put_(
         (torch.arange(len(some)), some), torch.tensor(math.inf).double()
@@ -215,7 +212,7 @@ def base_buys_range() -> Evidence:
     source="by hand, d=4",
 )
 def by_hand() -> Evidence:
-    code = dict(zip((0, 1, 5, 6), table(4, [0, 1, 5, 6], BASE), strict=True))
+    code = dict(zip((0, 1, 5, 6), table(4, [0, 1, 5, 6]), strict=True))
     rows = {
         1: [0.841471, 0.540302, 0.010000, 0.999950],
         5: [-0.958924, 0.283662, 0.049979, 0.998750],

@@ -175,7 +175,7 @@ def computed(part: str, name: str, texts: dict[str, str]) -> Response:
         "at": lambda: answers.value(name, texts),
         "claim": lambda: answers.claim(name),
         "quiz": deck.cards,
-        "index": lambda: {name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()},
+        "index": lambda: {name: [c.name for c in stage.controls] for name, (_, stage) in rooms.BY_QUESTION.items()},
     }
     return JSONResponse(parts[part]())
 

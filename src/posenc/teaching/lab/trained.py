@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, labelled
 from posenc.teaching.lessons.example import EXAMPLE
 from posenc.teaching.views.bounds import Bounds, bounded
-
-if TYPE_CHECKING:
-    from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.study.trained_weights import language_models
+from posenc.workbench.tasks.text import load
 
 Read = Annotated[int, Bounds(128, 1024)]
 ENDS = {"prose": b"Who ate whom is lost", "code": b"return self.head(x)"}
@@ -157,8 +157,6 @@ def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
     """Return a window of ``length`` bytes that ends with ``own``, and its targets: the byte that follows each byte.
     Both have shape (T,).
     """
-    from posenc.workbench.tasks.text import load
-
     end, held_out = ENDS[one_of("text", text, ENDS)], bytes(load().validation.tolist())
     passage = held_out[: held_out.index(end) + len(end)]
     added = f"\n\n{own}".encode(errors="replace") if own else b""
@@ -167,7 +165,7 @@ def window(text: str, own: str, length: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.inference_mode()
-def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tensor:
+def attention_weights(model: Transformer, inputs: Tensor, layer: int) -> Tensor:
     """Return the attention of every head of a layer, of shape (H, T, T), when a model reads ``inputs`` of shape
     (T,)."""
     placed, mask = model.encoding.at(posenc.positions.arange(len(inputs))), Mask(causal=True)
@@ -180,10 +178,8 @@ def attention_weights(model: "Transformer", inputs: Tensor, layer: int) -> Tenso
 
 
 @lru_cache
-def models(study: str) -> "dict[str, Transformer]":
+def models(study: str) -> dict[str, Transformer]:
     """Return a study's models by encoding; ``study`` is "" (the example study) or ``"twice"`` (see ``TRAINED``)."""
-    from posenc.workbench.study.trained_weights import language_models
-
     return language_models(EXAMPLE / study)
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
-from posenc.encodings.encoding import Encoding
 from posenc.pictures.palette import style
 from posenc.pictures.view import Heatmap, View, labelled
 from posenc.teaching.views.bounds import Seed, bounded, within
@@ -44,7 +43,7 @@ def maps(
     """
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
-    without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
+    without, with_positions = (weights(tokens, name, causal, seed) for name in ("nope", encoding))
     axis, rows = labelled("key", tokens), labelled("query", tokens)
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
@@ -61,16 +60,12 @@ def maps(
     )
 
 
-def fitting(name: str, seed: int) -> Encoding:
-    """Return the encoding for the random layer; its learned values are about as large as those of a sinusoidal
-    table.
-    """
-    return visible(name, SHAPE, math.sqrt(0.5), seed)
-
-
 @torch.no_grad()
-def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
-    """Return the attention weights of one random head in float64; the weights of masked keys are NaN."""
+def weights(tokens: list[str], name: str, causal: bool, seed: int) -> Float[Tensor, "T T"]:
+    """Return the attention weights of one random head in float64; the weights of masked keys are NaN. The
+    encoding's learned values are about as large as those of a sinusoidal table.
+    """
+    encoding = visible(name, SHAPE, math.sqrt(0.5), seed)
     generator = torch.Generator().manual_seed(seed)
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)

@@ -30,7 +30,6 @@ fresh, keys = rope.rotate_keys(raw, now), rope.rotate_keys(raw, was)
 {heal}cosines = (keys * fresh)[0, 0].unflatten(-1, (8, 2)).sum(-1)
 print(cosines.clamp(max=1).acos().T.round(decimals=4))    # the error of the angle of each pair (row) of each key
 print(((keys - fresh) @ fresh[0, 0, -1]).abs().max().div(4).round(decimals=4))    # the largest error of a score"""
-HEAL = "keys = posenc.rerotate(keys, was, rope, rope, now)\n"
 
 
 @bounded
@@ -91,7 +90,11 @@ def angles(
             "largest error of a score": round(float(error), 4),
             "largest error (radians)": float(off.max()),
         },
-        PYTHON.format(was=was.tolist(), now=now.tolist(), heal=HEAL if rerotate else ""),
+        PYTHON.format(
+            was=was.tolist(),
+            now=now.tolist(),
+            heal="keys = posenc.rerotate(keys, was, rope, rope, now)\n" if rerotate else "",
+        ),
     )
 
 

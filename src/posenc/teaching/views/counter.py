@@ -8,11 +8,6 @@ from posenc.pictures.view import Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
-Frequencies = Literal["halving", "real"]
-"""The frequencies of the hands: halved from hand to hand as for bits, or those of the sinusoidal encoding with
-base 10 000.
-"""
-
 PYTHON = """\
 import torch, posenc
 
@@ -25,12 +20,13 @@ print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    
 def bits_and_hands(
     bits: Annotated[int, Bounds(1, 8)] = 4,
     positions: Annotated[int, Bounds(2, 256)] = 32,
-    frequencies: Frequencies = "halving",
+    frequencies: Literal["halving", "real"] = "halving",
 ) -> View:
     """Show the bits of every position, fastest first, above the cosines of the same number of clock hands.
 
     A flip of a bit corresponds to half a turn of its hand: bit i flips every 2^i positions, and hand i turns by π
-    every π/θ_i positions. The counter jumps, but hands move smoothly: each step rotates hand i by θ_i.
+    every π/θ_i positions. The counter jumps, but hands move smoothly: each step rotates hand i by θ_i. Frequencies
+    are halved from hand to hand, as for bits, or are those of the sinusoidal encoding with base 10 000.
     """
     base = float(2**bits) if frequencies == "halving" else 10_000.0
     counter = torch.arange(positions) >> torch.arange(bits)[:, None] & 1

@@ -12,7 +12,6 @@ from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 
 WIDTH = 16
-Way = Literal["number", "share", "bits"]
 MADE = f"""\
 import torch, posenc
 
@@ -26,7 +25,9 @@ def words() -> Float[Tensor, "2 C"]:
 
 
 @bounded
-def counting(way: Way = "number", length: Annotated[int, Bounds(3, 1000)] = 100) -> View:
+def counting(
+    way: Literal["number", "share", "bits"] = "number", length: Annotated[int, Bounds(3, 1000)] = 100
+) -> View:
     """Show why a simple encoding of positions fails: the position itself, the position as a share of the text,
     or its binary digits.
     """

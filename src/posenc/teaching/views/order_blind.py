@@ -66,8 +66,11 @@ def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
 
 
 @torch.no_grad()
-def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Float[Tensor, "T C"]:
-    """Compute one attention layer over words at positions 0, 1, 2 …, with weights sin(n²)/2 for n = 121 … 312."""
+def attend(words: list[str], name: str, *, causal: bool) -> Float[Tensor, "T C"]:
+    """Compute one attention layer over words at positions 0, 1, 2 …, with weights sin(n²)/2 for n = 121 … 312.
+    Learned values of the encoding are about as large as after training.
+    """
+    encoding = visible(name, SHAPE, 0.5, seed=1)
     numbers = torch.arange(121, 121 + 3 * WIDTH**2, dtype=torch.float64)
     weights = (numbers**2).sin().view(3, WIDTH, WIDTH).float() / 2
     placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
@@ -76,11 +79,6 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
     here, _ = placed[0].with_content(x)
     y = posenc.attention(*here.rotate(q, k), v, here, causal=causal)
     return y.transpose(1, 2).flatten(-2)[0]
-
-
-def make(name: str) -> posenc.Encoding:
-    """Build the layer's encoding from a string; its learned values are about as large as after training."""
-    return visible(name, SHAPE, 0.5, seed=1)
 
 
 def shuffle(
@@ -110,9 +108,8 @@ def shuffle(
             f"from 0 to {len(words) - 1} once"
         )
     encoding = "nope" if remove else canonical_text(encoding)
-    layer_encoding = make(encoding)
     moved = [words[i] for i in order]
-    y, shuffled = (attend(tokens, layer_encoding, causal=causal) for tokens in (words, moved))
+    y, shuffled = (attend(tokens, encoding, causal=causal) for tokens in (words, moved))
     differences = (shuffled - y[list(order)]).abs()
     changed = int((differences >= FOLLOWS).sum())
     panels = [_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)]

@@ -17,10 +17,11 @@ from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, 
 
 MAX_LENGTH, SQUARE = 4096, 64
 """The largest number of drawn positions, and the number of positions that are compared with each other."""
-ROUND = (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf)
 
 
-def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
+def table(
+    width: int, positions: Sequence[int], base: float = 10_000.0, order: Order = "interleaved"
+) -> Float[Tensor, "T C"]:
     """Return the sinusoidal encoding of these positions in float64, with one row per position."""
     if width % 2:
         raise InvalidArgument(
@@ -209,7 +210,7 @@ def shift(
     solved = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
     errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - torch.eye(width).double())
-    worst = torch.stack([error.abs().max() for error in errors]).max()
+    worst = float(torch.stack([error.abs().max() for error in errors]).max())
     return View(
         f"One fixed rotation moves every encoding by {by}",
         (
@@ -224,7 +225,11 @@ def shift(
             ),
         ),
         # A rounded bound: the error itself is noise and differs from run to run.
-        {f"error of {4 * width} moved encodings, at most": next(b for b in ROUND if float(worst) <= b)},
+        {
+            f"error of {4 * width} moved encodings, at most": next(
+                bound for bound in (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf) if worst <= bound
+            )
+        },
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
         f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"

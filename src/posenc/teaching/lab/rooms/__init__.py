@@ -3,7 +3,6 @@
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.resources import files
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -126,21 +125,17 @@ def _room(text: str) -> Room:
 ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
 BY_NAME = {room.name: room for room in ROOMS}
 """All rooms by their addresses."""
-
-
-@lru_cache
-def stages() -> dict[str, tuple[Room, Stage]]:
-    """Return the room and the stage at every address."""
-    return {stage.question: (room, stage) for room in ROOMS for stage in room.stages}
+BY_QUESTION = {stage.question: (room, stage) for room in ROOMS for stage in room.stages}
+"""The room and the stage at every address."""
 
 
 def find(name: str) -> Stage:
     """Return the stage at this address."""
-    if name not in stages():
-        raise UnknownName("question", name[:40], stages())
-    return stages()[name][1]
+    if name not in BY_QUESTION:
+        raise UnknownName("question", name[:40], BY_QUESTION)
+    return BY_QUESTION[name][1]
 
 
 def place(stage: Stage) -> str:
     """Return the path of a stage, ``room/stage``."""
-    return f"{stages()[stage.question][0].name}/{stage.question}"
+    return f"{BY_QUESTION[stage.question][0].name}/{stage.question}"
