@@ -268,6 +268,11 @@ def test_full_layers_have_heads_of_their_own() -> None:
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
 
 
+def test_full_layers_of_minimax_have_the_window() -> None:
+    """As in Mixtral, whose attention they have; the other layers are recurrent."""
+    assert read(config("minimax", 2, sliding_window=8)).windows == (8, None)
+
+
 def test_every_layer_has_a_table_of_its_own() -> None:
     said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
     assert read({"model_type": "t5", **said}).layer_types == ("encoder", "encoder", "decoder", "decoder")

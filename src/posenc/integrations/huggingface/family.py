@@ -49,6 +49,7 @@ class Family:
             leave out. ``ModelPositions.assumed`` names each default that was used.
         window_counts: what the window size in the config counts, as a key of ``SEEN`` in this module. ``"back"``
             means the query's own token and earlier tokens.
+        windowed: the layer type that has the window, in a family with layer types.
         two_sided_counts: what the window size counts instead if ``use_bidirectional_attention`` is on; None for no
             change.
         rotates: the rule that determines which layers rotate. ``"compression"``: all layers rotate, and layers
@@ -119,6 +120,7 @@ class Family:
     full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     window_counts: Count = "back"
+    windowed: str = "sliding_attention"
     two_sided_counts: Count | None = None
     rotates: Literal[
         "all", "windows", "flags", "indices", "others", "bases", "scaled", "switch", "base", "compression"

@@ -137,14 +137,15 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         )
     elif family.window_counts == "ignored":
         reader.assumed.append(f"sliding_window = {stated} limits no layer, because the model's code ignores it")
-    elif types and NEAR not in types:
+    elif types and family.windowed not in types:
         why = (
             "layer_types has no 'sliding_attention'"
             if "layer_types" in reader.stated or not reader.get("max_window_layers")
             else f"max_window_layers = {reader.get('max_window_layers')}"
         )
         reader.assumed.append(f"sliding_window = {stated} limits no layer, because {why}")
-    return tuple(back if kind == NEAR else None for kind in types or (NEAR,) * reader.depth), after
+    kinds = types or (family.windowed,) * reader.depth
+    return tuple(back if kind == family.windowed else None for kind in kinds), after
 
 
 def query_dim(reader: Reader) -> int | None:
