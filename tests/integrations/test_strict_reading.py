@@ -245,6 +245,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
         "short_factor=1.0 must be a list in which each entry is a number above 0 and below",
     ),
+    (
+        {"model_type": "t5", "relative_attention_num_buckets": 33},
+        "relative_attention_num_buckets=33 must be an even number of at least 4",
+    ),
     (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list in which each entry is a name"),
     (
         config("llama", rope_parameters={"rope_type": "proportional", "partial_rotary_factor": 0}),

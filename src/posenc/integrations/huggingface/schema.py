@@ -107,7 +107,10 @@ KEYS: dict[str, Values] = {
     **_of(
         SIZE, "head_dim global_head_dim kv_channels qk_rope_head_dim qk_nope_head_dim rotary_dim attn_rotary_emb"
     ),
-    **_of(SIZE, "relative_attention_num_buckets relative_attention_max_distance"),
+    "relative_attention_num_buckets": Values(
+        "an even number of at least 4", lambda value: SIZE.holds(value) and value >= 4 and value % 2 == 0
+    ),
+    "relative_attention_max_distance": SIZE,
     **_of(FLAG, "rope_interleave rope_interleaved learned_pos_emb alibi use_alibi logn_attn use_logn_attn"),
     **_of(FLAG, "use_sliding_window relative_attention mla_use_nope use_mrope"),
     **_of(listed(TEXT), "layer_types layers_block_type"),
