@@ -142,6 +142,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         r"refuses .*`num_hidden_layers` \(4\) must be equal to the number of `layer_types` \(1\)",
     ),
     (
+        config("llama4_text", attention_chunk_size=8, layer_types=["full_attention"]),
+        r"refuses .*`num_hidden_layers` \(4\) must be equal to the number of `layer_types` \(1\)",
+    ),
+    (
         config("olmo3", rope_theta=5e5, layer_types=["banana"] * 4),
         r"refuses the config: .*`layer_types` entries must be in .*banana",
     ),
@@ -348,6 +352,7 @@ NEAR = "sliding_attention"
         (config("qwen2", use_sliding_window=True, sliding_window=8, max_window_layers=4), "max_window_layers = 4"),
         (config("cohere2", sliding_window=8, layer_types=["full_attention"] * 4), "layer_types has no 'sliding"),
         (config("moshi", sliding_window=8), "the model's code ignores it"),
+        (config("minimax", sliding_window=8, layer_types=["linear_attention"] * 4), "has no 'full_attention'"),
         (config("nemotron_h", sliding_window=8), "the model's code ignores it"),
         (config("qwen3_omni_moe_text", sliding_window=8, head_dim=128), "the model's code ignores it"),
     ],

@@ -116,13 +116,20 @@ def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:
     """Return the position settings of the language model's part of a config, which is under ``path``."""
     rotating = laid_out if reader.family.layout else alibi if reader.get("alibi") else by_layer
     recipes, types = BY_KIND.get(reader.family.kind, rotating)(reader)
-    kinds = [*zip(types, stated_types(reader) or types, strict=False)]
+    kinds = zip(types, stated_types(reader) or types, strict=False)
     if any(recipes[name] == NOPE and kind not in RECURRENT for name, kind in kinds) and reader.scale_of_scores:
         reader.assumed.append(
             f"layers without positional encoding scale scores by {reader.scale_of_scores:.6g}: pass this as scale="
         )
     chunk = reader.get("attention_chunk_size")
-    if chunk and any((kind == "chunked_attention") == (recipes[name] == NOPE) for name, kind in kinds):
+    if (
+        chunk
+        and not reader.refusal
+        and any(  # the class says why it refuses a config
+            (kind == "chunked_attention") == (recipes[name] == NOPE)
+            for name, kind in zip(types, stated_types(reader), strict=False)
+        )
+    ):
         raise InvalidArgument(
             "layer_types and no_rope_layers contradict each other: posenc reads only configs in which exactly the "
             "layers of type 'chunked_attention' rotate; correct one of the lists, or measure the model"

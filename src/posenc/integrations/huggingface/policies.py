@@ -139,7 +139,7 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         reader.assumed.append(f"sliding_window = {stated} limits no layer, because the model's code ignores it")
     elif types and family.windowed not in types:
         why = (
-            "layer_types has no 'sliding_attention'"
+            f"layer_types has no {family.windowed!r}"
             if "layer_types" in reader.stated or not reader.get("max_window_layers")
             else f"max_window_layers = {reader.get('max_window_layers')}"
         )
