@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
-from posenc.workbench.report.words import below, best_inside, by_setting, heading, label, together, verdict
+from posenc.workbench.report.words import best_inside, by_setting, heading, label, together, verdict
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult
 from posenc.workbench.study.statistics import perplexity
@@ -42,14 +42,13 @@ def over_lengths(result: TaskResult) -> View:
 
 def _line(result: TaskResult, row: Row) -> Line:
     show = perplexity if result.task.measure == "loss" else float
-    both = below(result) == "both seeds"
     at = [row.values.get(n) for n in result.lengths]
     mean, low, high = (
         torch.tensor([math.nan if v is None else show(end(v)) for v in at])
         for end in (
             lambda v: v.mean,
-            lambda v: min(v.seeds * both or (v.low,)),
-            lambda v: max(v.seeds * both or (v.high,)),
+            lambda v: min(v.seeds * result.has_two_seeds or (v.low,)),
+            lambda v: max(v.seeds * result.has_two_seeds or (v.high,)),
         )
     )
     return Line(

@@ -93,7 +93,7 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
 
     Losses are shown as perplexities. The string is empty for a single value, which has no interval.
     """
-    return (_seeds_or_ends if below(result) == "both seeds" else ends)(
+    return (_seeds_or_ends if result.has_two_seeds else ends)(
         interval, perplexity if result.task.measure == "loss" else "{:.3f}".format
     )
 
@@ -104,7 +104,7 @@ def _seeds_or_ends(interval: Interval | None, show: Callable[[float], str]) -> s
 
 def below(result: TaskResult) -> str:
     """Return the heading of the column that ``spread`` fills."""
-    return "both seeds" if len({run.plan.seed for run in result.runs}) == 2 else "95% intervals"
+    return "both seeds" if result.has_two_seeds else "95% intervals"
 
 
 def ends(interval: Interval | None, show: Callable[[float], str] = THREE_DECIMALS) -> str:

@@ -103,9 +103,14 @@ class TaskResult:
     @property
     def unit(self) -> str:
         """``"byte"``, ``"token"`` with a tokenizer, or ``"target"`` in a custom task that reads no text."""
-        return {"": "target" if ":" in self.task.name else "byte", "bytes": "byte"}.get(
-            self.runs[0].plan.tokenizer, "token"
-        )
+        tokenizer = self.runs[0].plan.tokenizer
+        without_text = not tokenizer and ":" in self.task.name
+        return "target" if without_text else "byte" if tokenizer in ("", "bytes") else "token"
+
+    @property
+    def has_two_seeds(self) -> bool:
+        """Whether values are shown with those of both seeds, instead of an interval over seeds."""
+        return len({run.plan.seed for run in self.runs}) == 2
 
     @property
     def question(self) -> str:
