@@ -117,7 +117,7 @@ def _cell(text: object) -> str:
 
 
 def _more(found: Sequence[Found]) -> list[str]:
-    """Return the counts of results for other configs: those with YaRN, and the published ones."""
+    """Return the counts of results for other configs than the default: by kind, and of the published ones."""
     more = [
         (key if " " in key else "published configs of these types", said)  # names of configs have no spaces
         for one in found

@@ -176,10 +176,9 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
         each.note += f", if it gets only the {rotating} channels that rotate"
     if not (compared or narrow):
         raise errors[0]
-    compared = right or compared
+    compared, reached, last = right or compared, at.max(), wanted[0].max()
     for way, (part, *_) in compared:
-        if at.max() < wanted[0].max() and not way[1]:  # given tables are short
-            reached, last = at.max(), wanted[0].max()
+        if reached < last and not way[1]:  # given tables are short
             part.note += f", at positions up to {reached:,} only; positions up to {last:,} raise an error"
         if takes(target, "start", needs=False) and not takes(target, "positions"):
             for _, later in found(asked, LATER, [way]):  # one answer must explain both starts

@@ -239,8 +239,9 @@ class Reader(ConfigValues):
             return self.family.fixed_base
         default = self.config.get("rope_theta") or self.family.defaults.get("rope_theta")
         base = parameters.get("rope_theta", default)
-        stated = self._states_base or base in [entry.get("rope_theta") for entry in self.entries]
-        self.check_stated("rope_theta", stated, base)
+        self.check_stated(
+            "rope_theta", self._states_base or base in [entry.get("rope_theta") for entry in self.entries], base
+        )
         base = ROPE["rope_theta"].check("rope_theta", base)
         wide = [
             entry.get("rope_theta")

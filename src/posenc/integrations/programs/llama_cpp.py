@@ -287,8 +287,9 @@ def write(
         )
     longest = max_length or config[positions.length_key]
     values, tensors = rope_fields(recipe, longest)
-    is_scaled = "scaling.type" in values or tensors
-    if family.mscale_scores and (softmax_factor(recipe) != 1 or (is_scaled and served_as_deepseek(config))):
+    if family.mscale_scores and (
+        softmax_factor(recipe) != 1 or (served_as_deepseek(config) and ("scaling.type" in values or tensors))
+    ):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} scales cos, sin and also the scores, but llama.cpp has "
             "only one field for both factors; use Default() or NTK, or the fields that llama.cpp's converter writes"
