@@ -3,11 +3,13 @@
 import copy
 import json
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from rich.console import Console
 from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -143,9 +145,10 @@ def test_a_model_that_was_released_longer_is_extended_from_there(
     assert (model.original_length, model.pretrained_length) == (256, 64)
     (tmp_path / "text.txt").write_text("abcdefghij" * 60)
     ask = partial(workbench.extend, tmp_path, text=tmp_path / "text.txt", methods=("yarn", "linear"))
-    # none is its own
-    found = ask("2x", replace_scaling=True).extension
+    shown = StringIO()
+    found = ask(543, replace_scaling=True, console=Console(file=shown, width=200)).extension  # none is its own
     assert found.length == 512
+    assert "trained to 256, extended to 512;" in shown.getvalue()
     assert [c.method.scaling for c in found.curves] == [
         model.scaling,
         YaRN(8.0, 64),

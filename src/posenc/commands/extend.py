@@ -15,7 +15,8 @@ def extend(
     to: Annotated[
         str,
         typer.Option(
-            help="Target length in tokens, or 4x for 4 times the trained length; default 8x for a study, else 2x."
+            help="Target length in tokens, or 4x for 4 times the trained length, rounded down to a multiple of a "
+            "quarter of the trained length; default 8x for a study, else 2x."
         ),
     ] = "",
     replace_scaling: Annotated[

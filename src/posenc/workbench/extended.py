@@ -15,7 +15,7 @@ from posenc.errors import InvalidArgument
 from posenc.scaling import NTK, Default
 from posenc.workbench.extension.decision import Candidate, Extension
 from posenc.workbench.extension.longppl import Evaluator
-from posenc.workbench.extension.measure import Request, measure
+from posenc.workbench.extension.measure import Request, in_buckets, measure
 from posenc.workbench.extension.methods import methods as named
 from posenc.workbench.extension.models import LanguageModel, StudyModel, open_model, open_pretrained
 from posenc.workbench.files import write_texts
@@ -97,7 +97,8 @@ def extend(
     Args:
         model: the folder of a study that ``posenc compare`` wrote, a Hugging Face folder, or a .gguf file.
         to: the target length. It is either a number of tokens, such as ``16384``, or a multiple of the trained
-            length, such as ``"4x"``. The default is ``"8x"`` for a study, else ``"2x"``.
+            length, such as ``"4x"``, and is rounded down to a multiple of a quarter of the trained length. The
+            default is ``"8x"`` for a study, else ``"2x"``.
         replace_scaling: replace the scaling in the model's config; if False, a config with a scaling is refused.
         text: a file to read instead of the default text. A study's model reads only the text it was trained on.
         methods: names of methods, such as ``"yarn(2)"`` for YaRN with factor 2; by default all scalings except
@@ -164,7 +165,7 @@ def _begun(
 
 
 def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
-    """Return the number of tokens given as ``"4x"`` or ``"16384"``.
+    """Return the number of tokens given as ``"4x"`` or ``"16384"``, rounded down to whole buckets.
 
     If the config has a scaling, the model was tuned with that scaling up to ``model.original_length`` tokens. A
     greater length is then refused unless ``replace_scaling`` is True and the scaling is not NTK, which acts within
@@ -176,8 +177,12 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
         length = round(float(to[:-1]) * model.original_length) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
         raise InvalidArgument(f"to={to!r} must be a number of tokens, or a multiple such as 4x") from error
-    fixed = not replace_scaling or isinstance(model.scaling, NTK)
-    if fixed and not ours and model.scaling != Default() and length > model.original_length:
+    if (
+        not ours
+        and model.scaling != Default()
+        and length > model.original_length
+        and (not replace_scaling or isinstance(model.scaling, NTK))
+    ):
         raise InvalidArgument(
             f"the config of {model.name} sets {model.scaling}, with which the model was tuned for "
             f"{model.original_length} tokens; "
@@ -187,7 +192,7 @@ def _length(model: LanguageModel, to: str, replace_scaling: bool) -> int:
                 else f"add --replace-scaling to use a scaling for {length} tokens"
             )
         )
-    return length
+    return in_buckets(length, model.original_length)[0]
 
 
 def _announce(console: terminal.Console, model: LanguageModel, request: Request, folder: Path) -> None:
@@ -220,8 +225,9 @@ def written(model: LanguageModel, extension: Extension, folder: Path, command: s
         from posenc.integrations.programs import laid_over
 
         write_texts(folder, {"config-patch.json": json.dumps(patch, indent=2) + "\n"})
-        mark = fingerprint(of(read(laid_over(model.positions.source, patch))))
-        extended = replace(extended, patch=patch, fingerprint=mark)
+        extended = replace(
+            extended, patch=patch, fingerprint=fingerprint(of(read(laid_over(model.positions.source, patch))))
+        )
     for tuned in (extension.chosen, *extension.candidates):  # the rest are sorted by loss
         if tuned.plan and tuned.method.scaling and not tuned.method.remap:
             length = extension.original_length if tuned.cut else extension.length

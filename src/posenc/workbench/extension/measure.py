@@ -41,7 +41,7 @@ class Request:
     """The settings of a measurement.
 
     Args:
-        length: number of targets per document, rounded down to a multiple of a quarter of the trained length.
+        length: number of targets per document; ``measure`` rounds it down with ``in_buckets``.
         documents: largest number of documents to score; a short text may contain fewer.
         methods: the methods to measure. One of them must be the unchanged model (``"none"`` or ``"own"``).
         finetune: training steps of a fine-tune; 0 for none.
@@ -104,8 +104,7 @@ def measure(
         InvalidArgument: the length is not above the trained length, a setting needs a fine-tune but none is
             requested, or the evaluator cannot pick key tokens for this model.
     """
-    width = max(1, model.original_length // QUARTERS)
-    length = request.length // width * width
+    length, width = in_buckets(request.length, model.original_length)
     _check(model, request, width, length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
@@ -142,6 +141,12 @@ def measure(
         evaluator=evaluator.as_json() if evaluator else {},
         held_out=isinstance(model, StudyModel),
     )
+
+
+def in_buckets(length: int, original_length: int) -> tuple[int, int]:
+    """Return the length rounded down to whole buckets of positions, and the width of a bucket."""
+    width = max(1, original_length // QUARTERS)
+    return length // width * width, width
 
 
 def _check(model: LanguageModel, request: Request, width: int, length: int) -> None:
