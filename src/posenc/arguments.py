@@ -174,6 +174,11 @@ def such_that(holds: Callable[[Any], bool], must: str) -> Callable[[Any, str], N
     return check
 
 
+def positive(fix: str) -> Callable[[Any, str], None]:
+    """Return a check for finite numbers above 0. ``fix`` ends the error message."""
+    return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
+
+
 def even_from(least: int, known: str) -> Callable[[Any, str], None]:
     """Return a check for even integers of at least ``least``. ``known`` is appended to the error message."""
     return such_that(lambda n: n >= least and n % 2 == 0, f"be even and at least {least}; {known}")

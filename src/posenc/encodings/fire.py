@@ -20,13 +20,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from posenc.arguments import Size
+from posenc.arguments import Size, positive
 from posenc.encodings.bias import Bias, batch_first, line_of_offsets, offsets, rows_of_line
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.kernels.memory import is_concrete
-from posenc.scaling.checks import positive
 
 EPSILON = 1e-6
 

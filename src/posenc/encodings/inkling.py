@@ -22,14 +22,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, at_least
+from posenc.arguments import Size, at_least, positive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.query_scale import Amount, past_floor
 from posenc.encodings.relative_table import Clip
 from posenc.encodings.wide import linear
-from posenc.scaling.checks import positive
 
 
 class PlacedInkling(Placed):

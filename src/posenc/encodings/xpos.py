@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import at_least
+from posenc.arguments import at_least, positive
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, insert_head_axis
@@ -30,7 +30,6 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.memory import floats
 from posenc.kernels.rotary import Tables
 from posenc.positions import LIMIT
-from posenc.scaling.checks import positive
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 

@@ -3,7 +3,7 @@ fix.
 """
 
 from abc import ABCMeta
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -25,11 +25,6 @@ class Checked(metaclass=CheckedType):
             if value is not None or field.default is not None:
                 value = checked(field.type, value, field.name)
             object.__setattr__(self, field.name, tuple(value) if isinstance(value, list) else value)
-
-
-def positive(fix: str) -> Callable[[Any, str], None]:
-    """Return a function that checks that a value is a finite number above 0."""
-    return such_that(lambda value: is_number(value) and value > 0, f"be a finite number above 0; {fix}")
 
 
 check_total_length = at_least(1, ": prompt and answer together, in tokens")

@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import positive
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import Factor, Length, positive
+from posenc.scaling.checks import Factor, Length
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
 from posenc.scaling.scaling import Scaling, exact, unscaled_float32, unscaled_frequencies

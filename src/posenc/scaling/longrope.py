@@ -14,8 +14,9 @@ from typing import Annotated
 
 import torch
 
+from posenc.arguments import positive
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import Factor, Factors, Length, check_total_length, positive
+from posenc.scaling.checks import Factor, Factors, Length, check_total_length
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import (
     LengthScaling,
