@@ -187,6 +187,15 @@ def test_each_program_merges_overrides_in_its_own_way(
     whole = {"model_type": "mistral3", "text_config": plain} if nested else plain
     config = saved(tmp_path, "config.json", whole)
     overrides = saved(tmp_path, "overrides.json", {"text_config": entry} if nested else entry)
+    outside = saved(
+        tmp_path, "outside.json", {"text_config": {"rope_theta": 1e6}} if nested else {"rope_theta": 1e6}
+    )
+    with pytest.raises(InvalidArgument, match="outside the rope dictionary of the overrides has no effect"):
+        table(
+            f"{program}:{outside}", config
+        )  # rope_parameters has it: transformers_utils/config.py:989 sets a default
+    assert table(outside, config).layers["all"].base == 1e6  # an edited file
+    assert table(overrides, config).layers["all"].base == 5e5
     if not kept:  # the base would be a default of the model file: 1e6 in vllm/model_executor/models/qwen3.py:188
         with pytest.raises(InvalidArgument, match="add the config's rope_theta to the rope dictionary"):
             table(f"{program}:{overrides}", config)

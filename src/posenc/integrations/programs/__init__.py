@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.scaling import COMMON, TYPES
 from posenc.integrations.huggingface.write import Spelling, write
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.program_tables import ProgramReader
-from posenc.integrations.rope_dictionaries import kind_of, served_as_deepseek, with_mscales, with_pair
+from posenc.integrations.rope_dictionaries import family_of, kind_of, served_as_deepseek, with_mscales, with_pair
 from posenc.scaling import DynamicNTK, LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
 
@@ -113,21 +113,41 @@ def laid_over(
 ) -> dict[str, Any]:
     """Return a config with overrides merged into it recursively; an override of null removes a key (RFC 7396).
 
-    If the overrides contain a rope dictionary, it replaces ``rope_parameters``, ``rope_scaling`` and the
-    ``rope_theta`` outside them in the config. If ``keeps`` is true, the keys that it leaves out keep their values.
-    If ``keeps`` is false, it must have ``rope_theta``; if ``keeps`` is None, the config is read as an edited file.
+    A rope dictionary in the overrides replaces the config's. If ``keeps`` is None, the config is read as an edited
+    file, which keeps its base. Otherwise a server applies the overrides to the object that transformers' class made
+    of the config: the rope dictionary has the base there, and keeps other keys too if ``keeps`` is true.
     ``keeps_inside`` is the same for the config's parts.
 
     Raises:
-        InvalidArgument: the rope dictionary in the overrides has no ``rope_theta``, and ``keeps`` is false.
+        InvalidArgument: a server would ignore a base or a share of rotated channels outside the rope dictionary, or
+            the rope dictionary in the overrides has no ``rope_theta`` and ``keeps`` is false.
     """
-    for form in BOTH_FORMS:
-        if keeps is not None and isinstance(entry := overrides.get(form), Mapping):
-            overrides = {**overrides, form: _with_kept(config, entry) if keeps else _with_base(entry)}
-    gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
-    rest = {key: value for key, value in config.items() if key not in gone}
+    served, before = keeps is not None, rope_dictionary(config)
+    given = {form: overrides[form] for form in BOTH_FORMS if form in overrides and (served or overrides[form])}
+    stated = {"rope_theta": None, **getattr(family_of(config), "defaults", {}), **config, **before}
+    moved = {"rope_theta", "partial_rotary_factor"} & {*stated} if served and not given else set[str]()
+    if lost := sorted(key for key in moved & {*overrides} if overrides[key] != stated[key]):
+        raise InvalidArgument(
+            f"{lost[0]}={overrides[lost[0]]} outside the rope dictionary of the overrides has no effect, because "
+            f"transformers' class has moved the config's own {lost[0]} into rope_parameters; move it there"
+        )
+    overrides = {
+        **overrides,
+        **{
+            form: _with_kept(config, new) if keeps and new else _with_base(new or {})
+            for form, new in given.items()
+            if served
+        },
+    }
+    base = {"rope_theta": before["rope_theta"]} if given and "rope_theta" in before else {}
+    gone = {*BOTH_FORMS, *["rope_theta"] * served} if given else set()
+    rest = {key: value for key, value in {**base, **config}.items() if key not in gone}
     merged = {
-        key: laid_over(rest[key] if isinstance(rest.get(key), Mapping) else {}, value, keeps_inside, keeps_inside)
+        key: laid_over(
+            rest[key] if isinstance(rest.get(key), Mapping) else {},
+            value,
+            *[None if key in BOTH_FORMS else keeps_inside] * 2,
+        )
         if isinstance(value, Mapping)
         else value
         for key, value in overrides.items()
