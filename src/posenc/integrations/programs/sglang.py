@@ -1,6 +1,7 @@
 """SGLang, which reads keys from ``--json-model-override-args``. Its RoPE code is derived from vLLM's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -33,6 +34,9 @@ OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 (configs/qwen3_next.py:237)."""
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Model types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
+
+ONCE = "SGLang computes the base of dynamic scaling once, for factor × length, and uses it for short inputs too"
+"""The difference from transformers, as in layers/rotary_embedding/rope_variant.py:880."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -136,6 +140,11 @@ PROGRAM = Program(
     rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
+    finished=lambda table: (
+        replace(table, short=None, notes=(*table.notes, ONCE))
+        if any(str(layer.scaling).startswith("dynamic") for layer in table.layers.values())
+        else table
+    ),
     keeps=lambda version: (version != "0.5.15", False),  # sglang/srt/utils/hf_transformers/config.py:413, 422
     command="python -m sglang.launch_server --model-path {model}",
     keys_flag="--json-model-override-args",
