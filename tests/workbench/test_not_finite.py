@@ -128,7 +128,7 @@ def test_what_lost_its_loss_somewhere_in_some_seed_holds_nothing(
 
 def test_what_has_no_loss_at_the_trained_length_passed_no_gate() -> None:
     assert answer([summarise(LANGUAGE, [run("nope", NAN, NAN, NAN)])]).startswith(
-        "At 4× the trained length, none passed the gate"
+        "At 4× the trained length, no encoding is ranked, as none passed the gate at"
     )
 
 

@@ -118,13 +118,16 @@ def test_one_seed_of_two_below_the_gate_keeps_an_encoding_out_of_the_ranks() -> 
     result = summarise(NEEDLE, [run("alibi", 1.0, 1.0), run("alibi", 0.9, 1.0, seed=1)])
     assert result.rows[0].converged == (1, 2)
     assert not result.rows[0].ranked
-    assert sentence(result).startswith("Trained at 64 and tested at 512: none passed the gate in every run (")
+    assert sentence(result).startswith(
+        "Trained at 64 and tested at 512: no encoding is ranked, as none passed the gate in every run at 64 ("
+    )
 
 
 def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
     result = summarise(NEEDLE, [run("alibi", 0.97, 0.7), run("nope", 0.65, 0.6)])
     assert answer([result]) == (
-        "At 8× the trained length, none passed the gate (nearest: ALiBi 0.970, gate 0.98, chance 0.06) on needle. "
+        "At 8× the trained length, no encoding is ranked, as none passed the gate at 64 "
+        "(nearest: ALiBi 0.970, gate 0.98, chance 0.06) on needle. "
         "One seed."
     )
     assert "ALiBi 0.970" in sentence(result)

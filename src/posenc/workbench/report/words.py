@@ -174,8 +174,8 @@ def verdict(result: TaskResult) -> str:
     """
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        some = any(row.converged[0] for row in result.rows)
-        return f"none passed the gate{' in every run' * some} ({_nearest(result)})"
+        passed = f"none passed the gate{' in every run' * any(row.converged[0] for row in result.rows)}"
+        return f"no encoding is ranked, as {passed} at {result.lengths[0]} ({_nearest(result)})"
     keep = [row for row in ranked if result.standing(row) == "holds"]
     good = [label(row) for row in keep if _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
