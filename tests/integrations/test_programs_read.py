@@ -580,6 +580,16 @@ HABITS: dict[str, tuple[Any, Any, set[str]]] = {
         {"frequencies", "admitted_length"},
     ),
     "sglang rotates all channels": (sglang, {**PLAIN, "rope_parameters": PROPORTIONAL}, {"frequencies"}),
+    "sglang has one base for all lengths": (
+        sglang,
+        {**PLAIN, "rope_parameters": {"rope_theta": BASE, "rope_type": "dynamic", "factor": 2.0}},
+        {"frequencies", "admitted_length"},
+    ),
+    "llama.cpp takes dynamic for none, in either spelling": (
+        llama_cpp,
+        {**PLAIN, "rope_parameters": {"rope_theta": BASE, "type": "dynamic", "factor": 2.0}},
+        set(),
+    ),
 }
 """Configs that a program reads by a habit of its own or as the class does, and the fields that differ."""
 

@@ -239,7 +239,7 @@ def applied(table: PositionTable, departing: list[Departure]) -> PositionTable:
     departing = [
         departure
         for departure in departing
-        if has_windows(table) or [*departure.sets] != ["window"]
+        if has_windows(table) or {*departure.sets, *["window"] * departure.one_more} != {"window"}
         if not departure.mixed or len({table.layers[name].window for name in table.layer_types}) > 1
         if not departure.up_to or table.admitted_length <= departure.up_to
     ]

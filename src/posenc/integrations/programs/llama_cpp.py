@@ -108,7 +108,10 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         raise InvalidArgument(
             f"llama.cpp's converter writes no lists of factors for {config['model_type']!r}; use llama_cpp.write"
         )
-    dropped = {"yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"), "dynamic": ("factor",)}.get(kind, ())
+    dropped = {
+        "yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"),
+        "dynamic": ("type", "factor"),
+    }.get(kind, ())
     other = {key: value for key, value in entry.items() if key not in dropped}
     fixed: dict[str, Any] = {
         "dynamic": {"rope_type": "default"},
