@@ -35,9 +35,6 @@ OWN = ("olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next")
 OUTSIDE = ("apertus", "arcee", "exaone4", "granite", "granite_swa", "hunyuan_v1_dense", "llama", "mistral")
 """Model types whose model file reads the original length outside the rope dictionary, as in llama.py:374."""
 
-ONCE = "SGLang computes the base of dynamic scaling once, for factor × length, and uses it for short inputs too"
-"""The difference from transformers, as in layers/rotary_embedding/rope_variant.py:880."""
-
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as SGLang reads it.
@@ -140,8 +137,10 @@ PROGRAM = Program(
     rotated=as_served,
     admitted=_admitted,
     long_list="for every request of a batch if one of them is longer than the original length",
-    finished=lambda table: (
-        replace(table, short=None, notes=(*table.notes, ONCE))
+    finished=lambda table: (  # layers/rotary_embedding/rope_variant.py:880
+        replace(
+            table, short=None, notes=(*table.notes, "SGLang uses one base, for factor × length, for all inputs")
+        )
         if any(str(layer.scaling).startswith("dynamic") for layer in table.layers.values())
         else table
     ),
