@@ -8,6 +8,7 @@ from posenc.teaching.views import exactness, order_blind, rotation
 def test_two_sided_alibi_cannot_tell_a_mirror_image() -> None:
     assert order_blind.shuffle(order=(2, 1, 0), encoding="alibi").readouts["status"] == "the same vectors, moved"
     assert order_blind.shuffle(order=(1, 0, 2), encoding="alibi").readouts["status"] == "changed"
+    assert "16 of 24" in order_blind.shuffle("dog bites dog", encoding="rotary").title, "a mirrored palindrome"
 
 
 @pytest.mark.parametrize(("offset", "score"), [(0, 1.7), (1, 0.4243), (2, -1.1), (4, -1.7), (8, 1.7)])

@@ -114,7 +114,7 @@ def shuffle(
     changed = int((differences >= FOLLOWS).sum())
     panels = [_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)]
     title = "Order changes nothing: each output moves with its word"
-    if moved == words:
+    if list(order) == sorted(order):
         panels, title = panels[:1], "One output vector for each word"
     elif changed:
         title = f"Order counts: {changed} of {y.numel()} output values change"
