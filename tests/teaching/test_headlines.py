@@ -113,7 +113,9 @@ def test_outputs_follow_the_words_where_the_tables_say_so(
     places = [int(at) for at in order.split("-")]
     changed = int(((moved[0] - plain[places]).abs() >= 1e-5).sum())
     values = plain.numel()
-    assert view.title.startswith(f"Order counts: {changed} of {values}" if changed else "Order changes nothing")
+    assert view.title.startswith(
+        f"Order counts: {changed} of {values}" if changed else "Nothing changes: each output"
+    )
     assert view.readouts["status"] == ("changed" if changed else "the same vectors, moved")
     assert view.readouts["output values changed"] == f"{changed} of {values}"
 
