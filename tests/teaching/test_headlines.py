@@ -301,7 +301,8 @@ def weights(view: View, state: dict[str, str]) -> None:
     shares = [round(100 * float(curve[:8].sum())) for curve in curves]
     near = [shares[0], shares[-1]]
     assert [line.name.rpartition(": ")[2] for line in only(view, Lines).lines] == [f"{share}%" for share in shares]
-    assert told(view) == [8, *near[: len(curves)]]
+    assert told(view) == [min(8, int(state.get("context", 64))), *near[: len(curves)]]
+    assert all(name.startswith(f"nearest {told(view)[0]:.0f}, slope") for name in view.readouts)
     assert near[0] >= near[1]
 
 
@@ -435,6 +436,12 @@ def test_every_stages_headline_is_counted_again() -> None:
     assert {*CHECKS} | ABOVE | ELSEWHERE == set(BY_QUESTION)
 
 
+TYPED: dict[str, list[dict[str, str]]] = {
+    "counting": [{"way": way, "length": text} for way in ("share", "bits") for text in ("5", "200")],
+    "weights": [{"context": "4"}],
+}
+
+
 def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
     """The state that a stage opens in, those to try, and a control's other choices; of sliders 3 or all stops."""
     stage = find(question)
@@ -444,9 +451,7 @@ def moved(question: str, every: bool) -> Iterator[dict[str, str]]:
         held = control.settable
         few = {held[0], held[len(held) // 2], held[-1]} if control.kind == "number" and not every else held
         yield from ({control.name: text} for text in few if text != control.default)
-    yield from (
-        {"way": way, "length": text} for way in ("share", "bits") for text in ("5", "200") if question == "counting"
-    )
+    yield from TYPED.get(question, ())
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ends", "every stop"])
