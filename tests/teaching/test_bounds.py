@@ -78,6 +78,11 @@ def test_one_setting_may_end_where_another_does() -> None:
         ("heatmap", {"base": "nan"}, "base=nan must be between"),
         ("heatmap", {"length": "64", "first": "64"}, "first=64 must be between 0 and 63; length is 64"),
         ("score", {"content": "peaked", "furthest": "200"}, "peak=300 must be between 0 and 199; furthest is 200"),
+        (
+            "remapped",
+            {"method": "dca", "window": "20"},
+            "window=20 must be between 2 and 16; with DCA, at most half",
+        ),
         ("bias", {"causal": "yes"}, "causal='yes' must be true or false"),
         ("shift-both", {"turn": "quarter"}, "unknown turn 'quarter'; known: eighth, radian"),
     ],
