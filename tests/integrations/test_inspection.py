@@ -201,7 +201,10 @@ def test_views_by_name() -> None:
     ):
         assert make("scaling", {"scaling": name, "rotary_dim": "32"}).panels
     # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
-    assert "slows 1 by 57 times" in make("scaling", {"scaling": "dynamic", "factor": "8"}).title
+    assert (
+        "dynamic NTK keeps 1 of 64 pairs, slows 1 by 57 times"
+        in make("scaling", {"scaling": "dynamic", "factor": "8"}).title
+    )
     with pytest.raises(UnknownName, match="did you mean 'yarn'"):
         make("scaling", {"scaling": "yarm"})
     assert turns(Default().frequencies(64, 1e5), 8192) == 20

@@ -61,6 +61,7 @@ def test_past_every_end_it_is_refused() -> None:
 
 
 def test_one_setting_may_end_where_another_does() -> None:
+    assert VIEWS["score"](furthest=200).title, "no key is built to peak at 300"
     with pytest.raises(InvalidArgument, match="dimensions=8 must be between 0 and 7; width is 8"):
         VIEWS["waves"](width=8, dimensions=(0, 8))
 
@@ -76,6 +77,12 @@ def test_one_setting_may_end_where_another_does() -> None:
         ("heatmap", {"width": "__import__('os')"}, "must be a whole number"),
         ("heatmap", {"base": "nan"}, "base=nan must be between"),
         ("heatmap", {"length": "64", "first": "64"}, "first=64 must be between 0 and 63; length is 64"),
+        ("score", {"content": "peaked", "furthest": "200"}, "peak=300 must be between 0 and 199; furthest is 200"),
+        (
+            "remapped",
+            {"method": "dca", "window": "20"},
+            "window=20 must be between 2 and 16; with DCA, at most half",
+        ),
         ("bias", {"causal": "yes"}, "causal='yes' must be true or false"),
         ("shift-both", {"turn": "quarter"}, "unknown turn 'quarter'; known: eighth, radian"),
     ],

@@ -5,9 +5,24 @@ import pytest
 from posenc.teaching.views import exactness, order_blind, rotation
 
 
-def test_two_sided_alibi_cannot_tell_a_mirror_image() -> None:
-    assert order_blind.shuffle(order=(2, 1, 0), encoding="alibi").readouts["status"] == "the same vectors, moved"
-    assert order_blind.shuffle(order=(1, 0, 2), encoding="alibi").readouts["status"] == "changed"
+@pytest.mark.parametrize(
+    ("sentence", "order", "encoding", "title"),
+    [
+        pytest.param(
+            "dog bites man",
+            (2, 1, 0),
+            "alibi",
+            "Nothing changes: each output",
+            id="two-sided ALiBi cannot tell a mirror",
+        ),
+        pytest.param("dog bites man", (1, 0, 2), "alibi", "Order counts: 24 of 24", id="but another order"),
+        pytest.param("dog bites dog", (2, 1, 0), "rotary", "Order counts: 16 of 24", id="a mirrored palindrome"),
+    ],
+)
+def test_a_headline_says_whether_order_counts(
+    sentence: str, order: tuple[int, ...], encoding: str, title: str
+) -> None:
+    assert order_blind.shuffle(sentence, order, encoding).title.startswith(title)
 
 
 @pytest.mark.parametrize(("offset", "score"), [(0, 1.7), (1, 0.4243), (2, -1.1), (4, -1.7), (8, 1.7)])

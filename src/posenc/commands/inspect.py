@@ -135,15 +135,15 @@ def _config(
     lines = [inspection.text()]
     if output is not None:
         from posenc.pictures.draw import draw, write
-        from posenc.scaling import planned
         from posenc.teaching.views.scaling import drawn
 
         rotary = positions.rotary
         view = drawn(
-            planned(rotary.get("scaling"), positions.max_length),
+            rotary.get("scaling"),
             rotary.get("rotary_dim"),
             rotary.get("base"),
             positions.original_length,
+            positions.max_length,
         )
         lines.append(f"wrote {write(draw(view), output)}")
     console.print("\n".join(lines))

@@ -377,10 +377,10 @@ def test_the_first_page_says_what_was_seen_and_when_all_was(visitor: Any) -> Non
     visitor.turn("weights")
     page = visitor.open("/")
     assert page.locator(".contents li", has_text="The bias").inner_text().endswith("· seen")
-    assert page.get_by_text("Lesson complete").count() == 0
+    assert page.get_by_text("Tour complete").count() == 0
     page.evaluate("(all) => localStorage.setItem('posenc-seen', JSON.stringify(all))", list(BY_QUESTION))
     page = visitor.open("/")
-    assert page.get_by_text("Lesson complete: every stage seen.").is_visible()
+    assert page.get_by_text("Tour complete: every main stage seen.").is_visible()
     assert page.locator(".contents li", has_text="seen").count() == len(ROOMS)
 
 

@@ -44,17 +44,21 @@ def curves(task: str = "language") -> "View":
     """Show the task's measure (loss or accuracy) for every encoding at every length, with intervals."""
     from posenc.pictures.view import Lines
     from posenc.workbench.report.charts import over_lengths
+    from posenc.workbench.report.words import together
 
     view = _charted(over_lengths, task)
     (panel,) = (panel for panel in view.panels if isinstance(panel, Lines))
     ends = {line.name: (float(line.values[0]), float(line.values[-1])) for line in panel.lines if not line.hollow}
-    by_change = sorted(
-        (abs(end - start), name) for name, (start, end) in ends.items() if math.isfinite(end - start)
-    )
-    if not by_change:
+    changes = {
+        name: round(abs(end - start), 2) for name, (start, end) in ends.items() if math.isfinite(end - start)
+    }
+    if not changes:
         return view
-    least, *_, most = [
-        f"{name} ({fixed(ends[name][0], 2)} to {fixed(ends[name][1], 2)})" for _, name in by_change * 2
+    least, most = [
+        together(
+            [f"{n} ({fixed(ends[n][0], 2)} to {fixed(ends[n][1], 2)})" for n in changes if changes[n] == extreme]
+        )
+        for extreme in (min(changes.values()), max(changes.values()))
     ]
     span = f"From {short(panel.x.values[0])} to {short(panel.x.values[-1])} tokens {panel.y_name}"
     return replace(view, title=f"{span} changes most with {most}, least with {least}")

@@ -66,7 +66,8 @@ def reading(text: str = "code", own: str = "", length: Read = 1024) -> View:
     best = min(last, key=lambda name: last[name][0])
     ends = f"{last[best][0]:.2f} nats per byte" + ("" if best == "rotary" else f", RoPE {last['rotary'][0]:.2f}")
     return View(
-        f"After {length} bytes {style(best).label} reads the last {SCORED} best: {ends}",
+        f"Of the models trained on {TRAINED} bytes, {style(best).label} reads the last {SCORED} of {length} best: "
+        f"{ends}",
         (
             Lines(
                 "loss by position",

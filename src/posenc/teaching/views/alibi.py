@@ -42,12 +42,13 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
     steepest_first = sorted(zip(slopes(heads), shares, strict=True), key=lambda head: -head[0])
     lines = tuple(Line(f"slope {fraction(m)}: {row[:8].sum():.0%}", row) for m, row in steepest_first)
     steep, flat = (float(line.values[:8].sum()) for line in (lines[0], lines[-1]))
+    near = min(8, length)
     which, rest = ("steepest", f", the flattest {flat:.0%}") if heads > 1 else ("one", "")
     return View(
-        f"The {which} head gives the nearest {min(8, length)} tokens {steep:.0%}{rest}",
+        f"The {which} head gives the nearest {near} tokens {steep:.0%}{rest}",
         (
             Lines(
-                "weights; each head’s share for the nearest 8",
+                f"weights; each head’s share for the nearest {near}",
                 lines,
                 counted("distance", length, unit="positions"),
                 "attention weight",
@@ -56,7 +57,7 @@ def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> Vi
             ),
         ),
         {
-            f"nearest 8, slope {fraction(m)}": share
+            f"nearest {near}, slope {fraction(m)}": share
             for (m, _), share in ((steepest_first[0], steep), (steepest_first[-1], flat))
         },
         "import torch, posenc\n"

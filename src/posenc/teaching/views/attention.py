@@ -39,11 +39,13 @@ def maps(
 ) -> View:
     """Show the words to which each word attends in one head of a random layer, without and with the encoding.
 
-    Repeated words have the same vector, so without positional encoding or a mask their rows are equal.
+    Repeated words have the same vector, so without positional encoding or a mask their rows are equal. ALiBi has
+    slope 1/2, as in the first of 8 heads; its slope for a single head, 1/256, would hardly change the weights.
     """
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
-    without, with_positions = (weights(tokens, name, causal, seed) for name in ("nope", encoding))
+    drawn = "alibi(max_exponent=1)" if encoding == "alibi" else encoding
+    without, with_positions = (weights(tokens, name, causal, seed) for name in ("nope", drawn))
     axis, rows = labelled("key", tokens), labelled("query", tokens)
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
@@ -55,7 +57,7 @@ def maps(
         ),
         {"largest change of a weight": moved},
         PYTHON.format(
-            tokens=tokens, width=WIDTH, seed=seed, causal=causal, encoding=python(encoding, SHAPE, math.sqrt(0.5))
+            tokens=tokens, width=WIDTH, seed=seed, causal=causal, encoding=python(drawn, SHAPE, math.sqrt(0.5))
         ),
     )
 

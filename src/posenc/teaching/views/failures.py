@@ -40,7 +40,8 @@ def _numbers(length: int) -> View:
     dog, man = (word + at[:, None] for word in words())
     angles = torch.cosine_similarity(dog, man, -1).acos().rad2deg()
     return View(
-        f"At position {length - 1} the number drowns out the words: “dog” and “man” are {angles[-1]:.2g}° apart",
+        f"At position {length - 1}{' the number drowns out the words:' if angles[-1] < 5 else ','} “dog” and “man” "
+        f"are {angles[-1]:.2g}° apart",
         (
             Lines(
                 "dog and man",
@@ -59,16 +60,16 @@ def _shares(length: int) -> View:
     """Show positions scaled to the range from 0 to 1; the step between adjacent words depends on the length of the
     text.
     """
-    texts, points = (11, length), max(11, length)
+    texts, points = dict.fromkeys((11, length)), max(11, length)
     codes = [torch.linspace(0, 1, n, dtype=torch.float64) for n in texts]
     lines = (
         Line(f"{len(code)} words", torch.cat([code, code.new_full((points - len(code),), torch.nan)]))
         for code in codes
     )
     return View(
-        f"One step means {codes[1][1]:.3g} in {length} words, but 0.1 in 11",
+        f"One step means {codes[-1][1]:.3g} in {length} words{', but 0.1 in 11' if length != 11 else ''}",
         (Lines("share of the text", tuple(lines), counted("position", points), "encoding"),),
-        {"one step here": float(codes[1][1]), "in 11 words": 0.1},
+        {"one step here": float(codes[-1][1]), "in 11 words": 0.1},
         f"import torch\n\nprint(torch.linspace(0, 1, {length}, dtype=torch.float64)[1])",
     )
 

@@ -113,8 +113,8 @@ def shuffle(
     differences = (shuffled - y[list(order)]).abs()
     changed = int((differences >= FOLLOWS).sum())
     panels = [_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)]
-    title = "Order changes nothing: each output moves with its word"
-    if moved == words:
+    title = "Nothing changes: each output moves with its word"
+    if list(order) == sorted(order):
         panels, title = panels[:1], "One output vector for each word"
     elif changed:
         title = f"Order counts: {changed} of {y.numel()} output values change"

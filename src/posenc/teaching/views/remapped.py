@@ -13,7 +13,7 @@ from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.pictures.view import Heatmap, View, counted
 from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
-from posenc.teaching.views.bounds import Bounds, bounded
+from posenc.teaching.views.bounds import Bounds, bounded, within
 
 LONGEST = 128
 ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
@@ -51,6 +51,13 @@ def distances(
     cosine of distance · frequency. Self-Extend groups four keys. DCA's chunk size and STRING's shift are
     ``trained`` − ``window`` tokens. STRING's window is a quarter of ``window``.
     """
+    within(
+        "window",
+        window,
+        2,
+        trained // 2 if method == "dca" else trained,
+        "; with DCA, at most half of the trained length",
+    )
     remap = METHODS[one_of("method", method, METHODS)](trained, window)
     plain, used = measured(ROPE, length), measured(remap, length)
     axes = counted("query position", length), counted("key position", length)

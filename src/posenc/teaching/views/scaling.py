@@ -3,8 +3,9 @@
 import math
 from typing import Annotated
 
+from posenc.pictures.numbers import short
 from posenc.pictures.view import Line, Lines, View, counted
-from posenc.scaling import Default, Scaling, method, planned, to_dict
+from posenc.scaling import Default, LengthScaling, Scaling, method, planned, to_dict
 from posenc.scaling.wavelengths import slowing, turns, wavelengths
 from posenc.teaching.views.bounds import FAR, Bounds, bounded
 
@@ -21,17 +22,32 @@ def scaled(
     original_length: Annotated[int, Bounds(2, FAR)] = 4096,
 ) -> View:
     """Show the effect of a scaling on the wavelength of every pair."""
-    fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
-    return drawn(fixed, rotary_dim, base, original_length)
+    return drawn(
+        method(scaling, factor, original_length),
+        rotary_dim,
+        base,
+        original_length,
+        math.ceil(factor * original_length),
+    )
 
 
-def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Show the wavelengths of all pairs under a scaling, next to the wavelengths without scaling."""
+def drawn(
+    chosen: Scaling | LengthScaling,
+    rotary_dim: int,
+    base: float,
+    original_length: int,
+    total_length: int | None = None,
+) -> View:
+    """Show the wavelengths of all pairs under a scaling, next to the wavelengths without scaling.
+
+    A scaling that depends on the length of the request is drawn for ``total_length`` tokens.
+    """
+    scaling = planned(chosen, total_length)
     stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
     slowed = slowing(scaling, rotary_dim, base)
     most = max(slowed)
     same = most < 1.0 + 1e-9
-    known = to_dict(scaling)["scaling"]
+    known = to_dict(chosen)["scaling"]
     name = LABELS.get(known, known)
     complete = turns(plain, original_length)
     mark = ((complete - 0.5, "one turn in training"),) if 0 < complete < len(plain) else ()
@@ -49,7 +65,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     unslowed = sum(s < 1.0 + 1e-9 for s in slowed)
     slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
     less = len(plain) - unslowed - slowest
-    by = f"by {most:.4g} times" if math.isfinite(most) else "to a standstill"
+    by = f"by {short(float(f'{most:.6g}'))} times" if math.isfinite(most) else "to a standstill"
     rest = f" and {less} by less" if less else ""
     return View(
         f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"
@@ -58,8 +74,7 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
         (panel,),
         {
             "pairs that keep their frequency": unslowed,
-            f"pairs slowed {by}": slowest,
-            "pairs slowed by less": less,
+            **({} if same else {f"pairs slowed {by}": slowest, "pairs slowed by less": less}),
             "pairs with a full turn, unscaled": complete,
             "q and k are multiplied by": stretched.attention_factor,
         },

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc
 from posenc.pictures.numbers import plain
 from posenc.pictures.view import Line, Lines, View, counted
-from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
+from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded, within
 from posenc.teaching.views.four import spearman
 
 Content = Literal["aligned", "random", "peaked"]
@@ -60,11 +60,12 @@ def distance(
     head_dim: Width = 64,
     furthest: Furthest = 1024,
     content: Content = "aligned",
-    peak: Annotated[int, Bounds(0, 8191, below="furthest")] = 300,
+    peak: Annotated[int, Bounds(0, 8191)] = 300,
     seed: Seed = 0,
     base: Base = 10_000.0,
 ) -> View:
     """Show the score of one q and k as a function of their distance."""
+    within("peak", peak if content == "peaked" else 0, 0, furthest - 1, f"; furthest is {furthest}")
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
     # Values that are equal up to rounding, such as those left and right of a peak, share a rank.

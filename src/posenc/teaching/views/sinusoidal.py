@@ -52,18 +52,18 @@ def heatmap(
     if transposed:
         panel = Heatmap("encoding", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
     readouts: dict[str, float | str] = {}
-    printed = "code"
+    title = f"Each {'row' if transposed else 'column'} is the encoding of one position"
     if first is not None and second is not None:
         dot = float(values[first] @ values[second])
         readouts = {"dot product": dot, "cosine of the two encodings": dot / (width / 2)}
-        printed = f"code[{first}] @ code[{second}]"
+        title = f"Positions {first} and {second}: cosine {plain(dot / (width / 2), 2)}"
     return View(
-        "Low dimensions change fast along the positions, high ones hardly at all",
+        title,
         (panel,),
         readouts,
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}, order={order!r}).table(torch.arange({length}))\n"
-        f"print({printed})",
+        f"print({f'code[{first}] @ code[{second}]' if readouts else 'code'})",
     )
 
 

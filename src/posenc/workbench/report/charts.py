@@ -107,8 +107,8 @@ def by_depth(result: TaskResult) -> View | None:
     if not panels:
         return None
     found = [p.name for p in panels if bool((p.values.nan_to_num(1.0) >= EVERYWHERE).all())]
-    missed = [f"{p.name} ({1 - float(p.values.nanmean()):.1%})" for p in panels if p.name not in found]
-    rest = f"; missed, averaged over depths, by {together(missed)}" if missed else ""
+    missed = [f"{p.name} ({1 - float(p.values[-1].nanmean()):.1%})" for p in panels if p.name not in found]
+    rest = f"; missed at {result.longest} tokens, averaged over depths, by {together(missed)}" if missed else ""
     return View(
         f"{heading(result.name)}: found at every depth by {together(found or ['none'])}{rest}", tuple(panels)
     )

@@ -85,4 +85,4 @@ const left = walks.map((item) => {
   if (unseen < all.length) item.querySelector(".quiet").append(unseen ? ` · ${all.length - unseen} of ${all.length} seen` : " · seen");
   return unseen;
 });
-if (walks.length && !left.some(Boolean)) document.querySelector(".start")?.prepend(html("strong", {}, "Lesson complete: every stage seen."));
+if (walks.length && !left.some(Boolean)) document.querySelector(".start")?.prepend(html("strong", {}, "Tour complete: every main stage seen."));

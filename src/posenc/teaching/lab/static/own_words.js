@@ -56,7 +56,7 @@ export function ownWords(content, state) {
     probe: undefined,
   }));
   const follow = largest < 1e-5;
-  const title = follow ? "Order changes nothing: each output moves with its word" : `Order counts: ${changed} output values change`;
+  const title = follow ? "Nothing changes: each output moves with its word" : `Order counts: ${changed} output values change`;
   const told = [["output values changed", changed], ["largest difference", follow ? "< 10⁻⁵" : largest.toFixed(3)], ["status", follow ? "the same vectors, moved" : "changed"]];
   const lines = `words, order = ${JSON.stringify(words)}, ${JSON.stringify(order)}`;
   return { title, panels, readouts: told.map(([name, value]) => ({ name, text: value })), python: base.python.replace(/^words, order = .*$/m, lines) };
