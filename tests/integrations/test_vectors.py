@@ -154,6 +154,8 @@ def test_a_port_that_rotates_by_one_axis_is_named() -> None:
     assert_vectors(Engine(expected.header["layers"]["all"]).rotate, expected)
     with pytest.raises(AssertionError, match="its pairs use one axis instead of 3 axes"):
         assert_vectors(Engine(expected.header["layers"]["all"], axes=[0] * 32).rotate, expected)
+    tower = vectors(read({"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4}))
+    assert_vectors(Engines(tower.header).rotate, tower)
 
 
 def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:
