@@ -59,6 +59,10 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
         f"head_dim = 256, the default of transformers {transformers.__version__} for gemma2"
         in read(config("gemma2")).assumed
     )
+    assert set(read({"model_type": "llama", "max_position_embeddings": 4096, "rope_theta": 1e4}).assumed) == {
+        f"{key} = {value}, the default of transformers {transformers.__version__} for llama"
+        for key, value in {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32}.items()
+    }
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
     assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
