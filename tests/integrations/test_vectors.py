@@ -148,14 +148,21 @@ def test_every_word_of_a_header_and_array_is_on_the_page() -> None:
 
 
 def test_a_port_that_rotates_by_one_axis_is_named() -> None:
-    sections = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True, "rope_theta": 5e5}
-    expected = vectors(read({"model_type": "qwen3_vl_text", **SIZES, "head_dim": 64, "rope_parameters": sections}))
+    expected = vectors(
+        read(
+            llama(
+                model_type="qwen3_vl_text",
+                head_dim=64,
+                rope_scaling={"mrope_section": [12, 10, 10], "mrope_interleaved": True},
+            )
+        )
+    )
     assert expected.arrays["all.positions"].shape[0] == 3
     assert_vectors(Engine(expected.header["layers"]["all"]).rotate, expected)
     with pytest.raises(AssertionError, match="its pairs use one axis instead of 3 axes"):
         assert_vectors(Engine(expected.header["layers"]["all"], axes=[0] * 32).rotate, expected)
-    tower = vectors(read({"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4}))
-    assert_vectors(Engines(tower.header).rotate, tower)
+    pixtral = read({"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4})
+    assert_vectors(Engines(vectors(pixtral).header).rotate, vectors(pixtral))
 
 
 def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:

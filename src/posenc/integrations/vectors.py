@@ -149,8 +149,7 @@ def _settings(layer: LayerTable, recipe: Recipe | None) -> dict[str, Any]:
     """Return the strings and scalars of one layer type. ``recipe`` is its recipe if the layers are rotary."""
     if recipe is None:
         return {"encoding": layer.encoding}
-    size_and_base = recipe.get("rotary_dim"), recipe.get("base")
-    plain = tuple(map(float, Default().frequencies(*size_and_base).exact))
+    plain = tuple(map(float, Default().frequencies(recipe.get("rotary_dim"), recipe.get("base")).exact))
     scaling = (
         recipe.get("scaling")
         if layer.unscaled == plain
@@ -161,7 +160,7 @@ def _settings(layer: LayerTable, recipe: Recipe | None) -> dict[str, Any]:
         "encoding": str(recipe),
         "sections": layer.sections,
         "axes": layer.axes,
-        "parameters": parameters_from(scaling, *size_and_base),
+        "parameters": parameters_from(scaling, recipe.get("rotary_dim"), recipe.get("base")),
     }
 
 
