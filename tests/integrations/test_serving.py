@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -350,8 +351,16 @@ def test_a_gguf_file_in_words(tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     lines = run.stdout.splitlines()
     assert lines[0] == "llama: RoPE, base 10,000, YaRN scaling by 4."
-    assert "  Trained length 64, inputs of up to 256 allowed." in lines
-    llama = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
-    assert "base 500,000, a factor per pair" in inspect(llama).answer
+    assert {
+        "  Trained length 64, inputs of up to 256 allowed.",
+        "  These are the checkpoint's pairs; the GGUF file, whose rows are reordered, has interleaved pairs "
+        "(2i, 2i+1).",
+    } <= set(lines)
+    file = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()), "gptneox")
+    assert re.match(
+        r"gptneox: RoPE, base 500,000, a factor per pair\.\n.* half pairs \(i, i\+64\), base 500,000\.\n"
+        r"  Trained length not stated, inputs of up to 131,072 allowed\.",
+        inspect(file).text(),
+    )
     with pytest.raises(InvalidArgument, match="base=10000 is not needed"):
-        inspect(llama, base=1e4)
+        inspect(file, base=1e4)
