@@ -47,7 +47,7 @@ def test_code_on_the_hub_is_compared_by_the_rules_of_a_family(tmp_path: Path) ->
     ours = saved(tmp_path, "ours.json", {**MODEL, "rope_theta": 5e5})
     theirs = saved(tmp_path, "theirs.json", {**MODEL, "rope_theta": 5e5, "model_type": "somebodys_llama"})
     assert compared(ours, theirs, "--as-type", "llama") == (0, [], "no differences\n")
-    with pytest.raises(UnknownName, match="as_type='llama'"):
+    with pytest.raises(UnknownName, match=r"as_type='llama' .*for programs, change model_type in the config"):
         raise CliRunner().invoke(app, ["diff", ours, theirs]).exception or AssertionError
 
 

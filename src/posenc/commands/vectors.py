@@ -35,6 +35,10 @@ def vectors(
         int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.")
     ] = None,
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
+    as_type: Annotated[
+        str | None,
+        typer.Option(help="The model family to assume if the model_type is defined by code on the Hub."),
+    ] = None,
 ) -> None:
     """Write reference vectors of a model's rotation: `posenc vectors model/config.json -o rope.json`."""
     from posenc.errors import InvalidArgument
@@ -44,7 +48,7 @@ def vectors(
 
     if output is None and kit is None:
         raise InvalidArgument("nothing to write; pass --output FILE for numbers, or --kit FOLDER for a test")
-    model = read(config, base=base)
+    model = read(config, base=base, as_type=as_type)
     if scaling is not None:
         model = model.with_scaling(scaling)
     if kit is not None:
