@@ -179,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             config(name, **off),
-            "sliding_window=(None|0) must be the width of a window, because some layers have",
+            "transformers reads sliding_window=(None|0), but some layers have a window; give its width",
         )
         for name, off in (
             ("gemma2", {"sliding_window": None}),
