@@ -254,21 +254,13 @@ def test_what_is_refused(act: Callable[[Vectors, Path], object], message: str, t
 
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(llama(model_type="somebodys_llama")))
-    words = [
-        "vectors",
-        str(tmp_path),
-        "--as-type",
-        "llama",
-        "--scaling",
-        "yarn(4, 4096)",
-        "--positions",
-        "0,1,4095",
-    ]
+    words = f"vectors {tmp_path} --as-type llama --scaling yarn(4,4096) --positions 0,1,4095".split()
     done = CliRunner().invoke(app, [*words, "--phases", "float32", "-o", str(tmp_path / "rope.json")])
     assert done.exit_code == 0, done.output
     assert "12 arrays" in done.output
     assert_vectors(Engines(load(tmp_path / "rope.json").header).rotate, tmp_path / "rope.json")
     again = vectors(read(llama()).with_scaling(YaRN(4, 4096)), [0, 1, 4095], phases="float32")
     assert load(tmp_path / "rope.json").header == json.loads(json.dumps(again.header))
+    assert CliRunner().invoke(app, [*words, "--total-length", "0", "-o", str(tmp_path / "0.json")]).exit_code == 2
     wrong = CliRunner().invoke(app, [*words[:-1], str(2**63 - 1), "-o", str(tmp_path / "rope.json")])
     assert f"--positions '{2**63 - 1}' must be whole numbers from 0 to 2147483647" in str(wrong.exception)

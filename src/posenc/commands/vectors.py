@@ -16,7 +16,10 @@ def vectors(
     ] = None,
     kit: Annotated[
         Path | None,
-        typer.Option(help="A new folder for inputs, exact outputs, and a test that does not need posenc."),
+        typer.Option(
+            help="The folder for inputs, exact outputs, and a test that does not need posenc; an older kit there "
+            "is overwritten."
+        ),
     ] = None,
     scaling: Annotated[
         str | None,
@@ -32,7 +35,7 @@ def vectors(
         str, typer.Option(help="How to compute angles: exact, or float32 as in transformers.")
     ] = "exact",
     total_length: Annotated[
-        int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.")
+        int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.", min=1)
     ] = None,
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
     as_type: Annotated[
