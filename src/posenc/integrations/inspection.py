@@ -74,8 +74,7 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     if base is not None and (file or _reads(config, as_type)):
         raise InvalidArgument(f"base={base:g} is not needed, because the config can be read without it; omit base")
     positions = llama_cpp.positions_of(file) if file else read(config, base=base, as_type=as_type)
-    table = llama_cpp.read(file) if file else of(positions)
-    encodings = positions.encodings(positions.max_length)
+    table, encodings = llama_cpp.read(file) if file else of(positions), positions.encodings(positions.max_length)
     rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
     risks = [
         *(f"assumed: {note}" for note in table.notes),
@@ -218,11 +217,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so all pairs are scaled"
     if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
-    if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
-        yield (
-            "trained length in doubt: Qwen3's model card says 32,768; the config's 40,960 is "
-            "32,768 for the answer plus 8,192 for the prompt"
-        )
+    yield from length_in_doubt(positions)
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
     if (
         slow
@@ -234,6 +229,14 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             "expect the loss to rise there without scaling"
         )
     yield from _rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)
+
+
+def length_in_doubt(positions: ModelPositions) -> list[str]:
+    """Return the risk that Qwen3's original length is not the trained length, if it is the config's 40,960."""
+    return [
+        "trained length in doubt: Qwen3's model card says 32,768; the config's 40,960 is "
+        "32,768 for the answer plus 8,192 for the prompt"
+    ] * (positions.model_type.startswith("qwen3") and positions.original_length == positions.max_length == 40_960)
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:
