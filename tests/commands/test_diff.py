@@ -47,7 +47,7 @@ def test_code_on_the_hub_is_compared_by_the_rules_of_a_family(tmp_path: Path) ->
     ours = saved(tmp_path, "ours.json", {**MODEL, "rope_theta": 5e5})
     theirs = saved(tmp_path, "theirs.json", {**MODEL, "rope_theta": 5e5, "model_type": "somebodys_llama"})
     assert compared(ours, theirs, "--as-type", "llama") == (0, [], "no differences\n")
-    with pytest.raises(UnknownName, match="as_type='llama'"):
+    with pytest.raises(UnknownName, match=r"as_type='llama' .*for programs, change model_type in the config"):
         raise CliRunner().invoke(app, ["diff", ours, theirs]).exception or AssertionError
 
 
@@ -221,7 +221,12 @@ def test_vllm_keeps_shares_and_sections_that_overrides_leave_out(tmp_path: Path)
     ("words", "message"),
     [
         (("{config}",), "posenc diff compares two sources; pass either a second source or --draft"),
-        (("{config}", "{config}", "--positions", "a"), "positions='a' must be whole numbers"),
+        (
+            ("{config}", "{config}", "--positions", "a"),
+            "--positions 'a' must be whole numbers from 0 to 2147483647",
+        ),
+        (("{config}", "{config}", "--positions", f"0,{2**31}"), "--positions '0,2147483648' must be whole numbers"),
+        (("{config}", "{config}", "--positions", "9" * 20), f"--positions '{'9' * 20}' must be whole numbers"),
         (("{config}", "vlm@0.33.0:{config}"), r"program 'vlm' is unknown; use one of exllamav3, llama\.cpp"),
         (("{config}", "vlm:{config}"), r"program 'vlm' is unknown; use one of .*, vllm"),
         (("{config}", "vllm@0.1:{config}"), r"unknown version of vllm '0\.1'"),

@@ -38,7 +38,7 @@ def test_sections_are_read_as_axes(given: dict[str, Any], axes: str) -> None:
     [
         ([16, 48], "mrope_section=\\[16, 48\\] must have 3 entries"),
         ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list in which each entry is a whole number from 1"),
-        ([16, 24, 25], "65 pairs of channels, but rotary_dim=128"),
+        ([16, 24, 25], "mrope_section=\\[16, 24, 25\\] has 65 pairs, but 128 channels of a head rotate"),
     ],
 )
 def test_sections_that_cannot_be_are_refused(section: list[int], message: str) -> None:

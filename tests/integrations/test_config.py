@@ -197,7 +197,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, r"Dual Chunk Attention .* use posenc.remap.DCA"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "llama' has no 'hidden_size', .*add the value"),
-    ({"hidden_size": 250}, "hidden_size=250 must be a multiple of num_attention_heads=4"),
+    ({"hidden_size": 250}, "hidden_size=250 must be a multiple of num_attention_heads=4; correct"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "has one rope dictionary for all layers; put"),
     (
         {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
@@ -237,9 +237,9 @@ def test_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             read(name)
-    for damaged in ("{", '{"a":' * 100_000, "\xff"):
+    for damaged in ("{", '{"a":' * 100_000, "\xff", "[]"):
         (tmp_path / "config.json").write_text(damaged, encoding="latin-1")
-        with pytest.raises(InvalidArgument, match="is not JSON"):
+        with pytest.raises(InvalidArgument, match=f"is not JSON|{tmp_path} is a list; expected"):
             read(tmp_path)
 
 

@@ -55,10 +55,17 @@ def test_the_share_that_released_files_of_glm_4_leave_out() -> None:
 
 def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert read(config("gemma2")).rotary.get("head_dim") == 256
-    assert (
-        f"head_dim = 256, the default of transformers {transformers.__version__} for gemma2"
-        in read(config("gemma2")).assumed
-    )
+    assert {
+        f"{said}, the default of transformers {transformers.__version__} for {model_type}"
+        for said, model_type in (
+            ("head_dim = 256", "gemma2"),
+            ("hidden_size = 4096", "llama"),
+            ("num_attention_heads = 32", "llama"),
+        )
+    } <= {
+        *read(config("gemma2")).assumed,
+        *read({"model_type": "llama", "max_position_embeddings": 64, "rope_theta": 1e4}).assumed,
+    }
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
     assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
@@ -172,7 +179,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(
         (
             config(name, **off),
-            "sliding_window=(None|0) must be the width of a window, because some layers have",
+            "transformers reads sliding_window=(None|0), but some layers have a window; give its width",
         )
         for name, off in (
             ("gemma2", {"sliding_window": None}),

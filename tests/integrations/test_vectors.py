@@ -148,12 +148,21 @@ def test_every_word_of_a_header_and_array_is_on_the_page() -> None:
 
 
 def test_a_port_that_rotates_by_one_axis_is_named() -> None:
-    sections = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True, "rope_theta": 5e5}
-    expected = vectors(read({"model_type": "qwen3_vl_text", **SIZES, "head_dim": 64, "rope_parameters": sections}))
+    expected = vectors(
+        read(
+            llama(
+                model_type="qwen3_vl_text",
+                head_dim=64,
+                rope_scaling={"mrope_section": [12, 10, 10], "mrope_interleaved": True},
+            )
+        )
+    )
     assert expected.arrays["all.positions"].shape[0] == 3
     assert_vectors(Engine(expected.header["layers"]["all"]).rotate, expected)
     with pytest.raises(AssertionError, match="its pairs use one axis instead of 3 axes"):
         assert_vectors(Engine(expected.header["layers"]["all"], axes=[0] * 32).rotate, expected)
+    pixtral = read({"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4})
+    assert_vectors(Engines(vectors(pixtral).header).rotate, vectors(pixtral))
 
 
 def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:
@@ -244,15 +253,14 @@ def test_what_is_refused(act: Callable[[Vectors, Path], object], message: str, t
 
 
 def test_the_command(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(llama()))
-    words = ["vectors", str(tmp_path), "--scaling", "yarn(4, 4096)", "--positions", "0,1,4095"]
+    (tmp_path / "config.json").write_text(json.dumps(llama(model_type="somebodys_llama")))
+    words = f"vectors {tmp_path} --as-type llama --scaling yarn(4,4096) --positions 0,1,4095".split()
     done = CliRunner().invoke(app, [*words, "--phases", "float32", "-o", str(tmp_path / "rope.json")])
     assert done.exit_code == 0, done.output
     assert "12 arrays" in done.output
     assert_vectors(Engines(load(tmp_path / "rope.json").header).rotate, tmp_path / "rope.json")
     again = vectors(read(llama()).with_scaling(YaRN(4, 4096)), [0, 1, 4095], phases="float32")
     assert load(tmp_path / "rope.json").header == json.loads(json.dumps(again.header))
-    wrong = CliRunner().invoke(
-        app, ["vectors", str(tmp_path), "--positions", "0,x", "-o", str(tmp_path / "rope.json")]
-    )
-    assert "positions='0,x' must be whole numbers" in str(wrong.exception)
+    assert CliRunner().invoke(app, [*words, "--total-length", "0", "-o", str(tmp_path / "0.json")]).exit_code == 2
+    wrong = CliRunner().invoke(app, [*words[:-1], str(2**63 - 1), "-o", str(tmp_path / "rope.json")])
+    assert f"--positions '{2**63 - 1}' must be whole numbers from 0 to 2147483647" in str(wrong.exception)

@@ -4,13 +4,18 @@ from pathlib import Path
 
 from posenc.errors import InvalidArgument
 
+POSITIONS = range(2**31)
+"""The positions that encodings accept."""
+
 
 def positions_of(text: str | None) -> list[int] | None:
-    """Parse ``"0,1,4095"`` into numbers; return None for None."""
+    """Parse ``"0,1,4095"`` into numbers of ``POSITIONS``; return None for None."""
     try:
-        return None if text is None else [int(one) for one in text.split(",")]
+        return None if text is None else [POSITIONS.index(int(one)) for one in text.split(",")]
     except ValueError as error:
-        raise InvalidArgument(f"positions={text!r} must be whole numbers, such as 0,1,4095") from error
+        raise InvalidArgument(
+            f"--positions {text!r} must be whole numbers from 0 to {POSITIONS[-1]}, such as 0,1,4095"
+        ) from error
 
 
 def check_there(*sources: str | Path) -> None:

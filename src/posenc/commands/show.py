@@ -34,7 +34,7 @@ def show(
                 "heatmap --set width=32 --output heatmap.svg"
             )
         for known, view in VIEWS.items():
-            console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
+            console.print(f"{known:12} " + " ".join((view.__doc__ or "").partition("\n\n")[0].split()))
         console.print(f"{LESSON:12} The three-panel figure of the lesson.")
         return
     from posenc.arguments import one_of

@@ -16,7 +16,10 @@ def vectors(
     ] = None,
     kit: Annotated[
         Path | None,
-        typer.Option(help="A new folder for inputs, exact outputs, and a test that does not need posenc."),
+        typer.Option(
+            help="The folder for inputs, exact outputs, and a test that does not need posenc; an older kit there "
+            "is overwritten."
+        ),
     ] = None,
     scaling: Annotated[
         str | None,
@@ -32,9 +35,13 @@ def vectors(
         str, typer.Option(help="How to compute angles: exact, or float32 as in transformers.")
     ] = "exact",
     total_length: Annotated[
-        int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.")
+        int | None, typer.Option(help="Total length of prompt and answer, for a scaling that depends on it.", min=1)
     ] = None,
     base: Annotated[float | None, typer.Option(help="The rotary base, if the config lacks it.")] = None,
+    as_type: Annotated[
+        str | None,
+        typer.Option(help="The model family to assume if the model_type is defined by code on the Hub."),
+    ] = None,
 ) -> None:
     """Write reference vectors of a model's rotation: `posenc vectors model/config.json -o rope.json`."""
     from posenc.errors import InvalidArgument
@@ -44,7 +51,7 @@ def vectors(
 
     if output is None and kit is None:
         raise InvalidArgument("nothing to write; pass --output FILE for numbers, or --kit FOLDER for a test")
-    model = read(config, base=base)
+    model = read(config, base=base, as_type=as_type)
     if scaling is not None:
         model = model.with_scaling(scaling)
     if kit is not None:

@@ -70,19 +70,15 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself, or
             ``base`` is passed but not needed.
     """
-    gguf = str(config).endswith(".gguf")
-    if base is not None and (gguf or _reads(config, as_type)):
+    file = llama_cpp.fields(Path(str(config))) if str(config).endswith(".gguf") else None
+    if base is not None and (file or _reads(config, as_type)):
         raise InvalidArgument(f"base={base:g} is not needed, because the config can be read without it; omit base")
-    positions = (
-        llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
-        if gguf
-        else read(config, base=base, as_type=as_type)
-    )
-    table, encodings = of(positions), positions.encodings(positions.max_length)
+    positions = llama_cpp.positions_of(file) if file else read(config, base=base, as_type=as_type)
+    table, encodings = llama_cpp.read(file) if file else of(positions), positions.encodings(positions.max_length)
     rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
     risks = [
         *(f"assumed: {note}" for note in table.notes),
-        *([] if gguf else filter(None, [untried()])),
+        *([] if file else filter(None, [untried()])),
         *(
             f"{name}: {risk}" if len(rotary) > 1 else risk
             for name, recipe in rotary.items()
@@ -105,6 +101,12 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     ]
     facts = [
         *sentences(table),
+        *(
+            "These are the checkpoint's pairs; the GGUF file, whose rows are reordered, has interleaved pairs "
+            "(2i, 2i+1)."
+            for _ in [file]
+            if file and table.model_type in llama_cpp.SORTED.split()
+        ),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
             f"{count(positions.max_length)} tokens."
@@ -153,7 +155,7 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
             "no layer has a positional encoding" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
             for layer in table.layers.values()
         )
-        return f"{positions.model_type}: {'; '.join(encodings)}."
+        return f"{table.model_type}: {'; '.join(encodings)}."
     layers = Counter[str]()
     for name, recipe in positions.rotary_recipes.items():
         words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
@@ -164,7 +166,7 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
         else " in some layers, no positional encoding in the others"
     )
     each = [f"{many} layer{'s' * (many != 1)} with {words}" for words, many in layers.items()]
-    return f"{positions.model_type}: RoPE{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
+    return f"{table.model_type}: RoPE{mixed}, {'; '.join(each if len(each) > 1 else layers)}."
 
 
 def describe(scaling: Scaling | LengthScaling) -> str:
@@ -215,11 +217,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so all pairs are scaled"
     if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
-    if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
-        yield (
-            "trained length in doubt: Qwen3's model card says 32,768; the config's 40,960 is "
-            "32,768 for the answer plus 8,192 for the prompt"
-        )
+    yield from length_in_doubt(positions)
     slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
     if (
         slow
@@ -231,6 +229,14 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             "expect the loss to rise there without scaling"
         )
     yield from _rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)
+
+
+def length_in_doubt(positions: ModelPositions) -> list[str]:
+    """Return the risk that Qwen3's original length is not the trained length, if it is the config's 40,960."""
+    return [
+        "trained length in doubt: Qwen3's model card says 32,768; the config's 40,960 is "
+        "32,768 for the answer plus 8,192 for the prompt"
+    ] * (positions.model_type.startswith("qwen3") and positions.original_length == positions.max_length == 40_960)
 
 
 def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]:

@@ -13,6 +13,7 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of
 from posenc.integrations.huggingface.write import changed
 from posenc.integrations.huggingface.write import write as config_json
+from posenc.integrations.inspection import length_in_doubt
 from posenc.integrations.program_names import name_of
 from posenc.integrations.programs import different, laid_over, llama_cpp, within
 from posenc.integrations.sources import program_of
@@ -78,6 +79,7 @@ def serving(
             if module is llama_cpp
             else _from_config(module, version, path, wanted, longest, stated=(scaling, max_length) != (None, None))
         )
+        found["notes"] = [*found.get("notes", ()), *(length_in_doubt(wanted) if scaling else ())]
     except InvalidArgument as error:
         found = {"notes": [f"{REFUSED}{error}"]}
     return {

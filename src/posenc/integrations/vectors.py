@@ -28,7 +28,7 @@ from posenc.integrations.doctor.doctor import Expected, diagnosed, search
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
 from posenc.integrations.position_table import LayerTable
-from posenc.scaling import planned
+from posenc.scaling import Default, PerPair, planned
 
 FORMAT = "posenc-vectors 1"
 Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
@@ -149,12 +149,18 @@ def _settings(layer: LayerTable, recipe: Recipe | None) -> dict[str, Any]:
     """Return the strings and scalars of one layer type. ``recipe`` is its recipe if the layers are rotary."""
     if recipe is None:
         return {"encoding": layer.encoding}
+    plain = tuple(map(float, Default().frequencies(recipe.get("rotary_dim"), recipe.get("base")).exact))
+    scaling = (
+        recipe.get("scaling")
+        if layer.unscaled == plain
+        else PerPair(tuple(p / f for p, f in zip(plain, layer.frequencies, strict=True)), layer.attention_factor)
+    )  # in vision towers, each axis has its own list of frequencies
     return {
         **{key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)},
         "encoding": str(recipe),
         "sections": layer.sections,
         "axes": layer.axes,
-        "parameters": parameters_from(recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")),
+        "parameters": parameters_from(scaling, recipe.get("rotary_dim"), recipe.get("base")),
     }
 
 

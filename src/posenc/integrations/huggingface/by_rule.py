@@ -58,7 +58,8 @@ def by_rule(model_type: str) -> Family:
         raise
     except Exception as error:  # a class may raise anything
         raise NotByRule(
-            model_type, f"its classes in transformers fail with their own defaults ({error})"
+            model_type,
+            f"its rotary module cannot be built and run with the default config ({' '.join(str(error).split())})",
         ) from error
     if len(pairings) != 1 or not pairings <= {*get_args(Pairing)}:
         raise NotByRule(

@@ -81,12 +81,13 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 def mapping_of(config: object) -> Mapping[str, Any]:
     """Return the whole config as a mapping."""
+    name = config if isinstance(config, str | Path) else "config"
     if isinstance(config, str | Path):
         config = contents(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         config = config.to_dict()
     if not isinstance(config, Mapping):
-        raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
+        raise InvalidArgument(f"{name} is a {type(config).__name__}; expected a config object, a dict or a path")
     return config
 
 

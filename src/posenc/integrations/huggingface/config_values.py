@@ -129,6 +129,8 @@ class ConfigValues:
         value = (KEYS.get(key) or RARE[key]).check(key, self.config[key])
         if value is not False and value == self.fields.get(key) and not self.is_stated(key):
             self.note_default(key, value)
+        if key == "head_dim" and self.fields.get(key) is None and not self.is_stated(key):
+            _ = self.get(self.family.width), self.get(self.family.heads)  # from which the class computed head_dim
         if key == "layer_types" and len(set(value)) > 1 and key not in self.stated:
             self.assumed.append(
                 f"layer_types computed by the class of transformers {class_version()} from other keys"

@@ -78,7 +78,8 @@ class Families(dict[str, Family]):
                 model_type,
                 self,
                 fix="many models with code on the Hub encode positions like a family that posenc reads; if this "
-                "model does, name the family: as_type='llama' (--as-type llama on the command line)",
+                "model does, name the family: as_type='llama' (--as-type llama on the command line; for programs, "
+                "change model_type in the config)",
             ) from error
         return by_rule(model_type)
 

@@ -122,9 +122,9 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
         types = stated_types(reader) if by_types else ()
         if NEAR in types or (stated == 0 and not types and family.window_counts != "ignored"):
             raise InvalidArgument(
-                f"sliding_window={stated} must be the width of a window, because some layers have a window; give "
-                "the width (and set use_sliding_window=true if the config has that key), or remove the windows: "
-                "list only 'full_attention' in layer_types or, without layer_types, set sliding_window to null"
+                f"transformers reads sliding_window={stated}, but some layers have a window; give its width (and "
+                "set use_sliding_window=true if the model's class has that key), or remove the windows: list only "
+                "'full_attention' in layer_types or, without layer_types, set sliding_window to null"
             )
         return (None,) * reader.depth, 0
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and family.two_sided_counts

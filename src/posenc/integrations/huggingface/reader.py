@@ -157,7 +157,12 @@ class Reader(ConfigValues):
             ),
             self.softmax_factor(head_dim, kind),
         )
-        build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors and sections
+        if axes and 2 * axes.pairs != recipe.get("rotary_dim"):
+            raise InvalidArgument(
+                f"mrope_section={[axes.axis_of_pair.count(axis) for axis in range(axes.axes)]} has {axes.pairs} "
+                f"pairs, but {recipe.get('rotary_dim')} channels of a head rotate; its sum must be half of them"
+            )
+        build(recipe, ModelShape(), total_length=self.length)  # checks the lengths of lists of factors
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap:
@@ -178,7 +183,10 @@ class Reader(ConfigValues):
                 "heads; encoder and decoder must have the same number"
             )
         if width % heads:
-            raise InvalidArgument(f"{self.family.width}={width} must be a multiple of {self.family.heads}={heads}")
+            raise InvalidArgument(
+                f"{self.family.width}={width} must be a multiple of {self.family.heads}={heads}; "
+                "correct one of them"
+            )
         return width // heads
 
     def full_head_dim(self) -> int | None:

@@ -93,8 +93,8 @@ def _stretched(
     )
     if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{scaling} reaches {reached} positions, but the model's own {replaced} reaches "
-            f"{before.tuned_length}; pass max_length to replace the model's own scaling anyway"
+            f"{scaling} reaches {reached} positions, but the model's own {type(replaced).__name__} reaches "
+            f"{before.tuned_length}; pass max_length (--max-length on the command line) to replace it anyway"
         )
     return positions, reached
 
