@@ -108,6 +108,7 @@ NEVER: dict[str, tuple[str, ...]] = {
     "falcon-7b": ("16 tables",),
 }
 """Risks that are none."""
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -274,9 +275,14 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
         ),
         ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
         ({"model_type": "pixtral"}, "pairs use 2 axes, in chunked sections of 16, 16"),
+        (
+            {"model_type": "glm4_moe", "head_dim": 128, "max_position_embeddings": 16384}
+            | {"rope_parameters": {**YARN, "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "Attention factor 1.139: the rotated channels' part of scores is multiplied by 1.296.",
+        ),
     ],
 )
-def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
+def test_the_text_of_small_configs(config: dict[str, object], said: str) -> None:
     assert said in inspect(config).text()
     assert "shared" not in inspect(config).text()
 

@@ -193,7 +193,10 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
 def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
     a, unstated = layer.attention_factor, layer.own_attention_factor
     stated = "" if unstated is None else f" is set explicitly; the scaling's default is {unstated:.3g}"
-    effect = f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
+    all_rotate = layer.rotary_dim == (layer.query_dim or layer.head_dim)
+    part = "scores are" if all_rotate else "the rotated channels' part of scores is"
+    ends = f", which {'sharp' if a > 1 else 'flatt'}ens attention" if all_rotate else ""
+    effect = f": {part} multiplied by {a * a:.4g}{ends}"
     return "" if a == 1 and unstated is None else f"Attention factor {a:.4g}{stated}{effect if a != 1 else ''}."
 
 
