@@ -280,11 +280,25 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             | {"rope_parameters": {**YARN, "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
             "Attention factor 1.139: the rotated channels' part of scores is multiplied by 1.296.",
         ),
+        *(
+            (
+                {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}
+                | {"rope_parameters": {"full_attention": full, "sliding_attention": {**YARN, "rope_theta": 1e4}}},
+                said,
+            )
+            for full, said in [
+                (
+                    YARN | {"rope_theta": 1e6, "factor": 2.0, "original_max_position_embeddings": 8192},
+                    "scaling by 2",
+                ),
+                ({"rope_type": "default", "rope_theta": 1e6}, "full_attention: beyond 16,384 tokens"),
+            ]
+        ),
     ],
 )
 def test_the_text_of_small_configs(config: dict[str, object], said: str) -> None:
     assert said in inspect(config).text()
-    assert "shared" not in inspect(config).text()
+    assert not re.search("shared|factor mismatch", inspect(config).text())
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,8 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
-    length, longest = positions.original_length, positions.max_length
+    longest = positions.max_length  # layer types may have different original lengths
+    length = getattr(scaling, "original_length", positions.original_length if positions.alike else longest)
     if (
         isinstance(scaling, Llama3 | LongRoPE | YaRN)
         and not math.isclose(scaling.factor * length, longest, rel_tol=0.01)
