@@ -280,6 +280,11 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             | {"rope_parameters": {**YARN, "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
             "Attention factor 1.139: the rotated channels' part of scores is multiplied by 1.296.",
         ),
+        (
+            {"model_type": "llama", "max_position_embeddings": 16384}
+            | {"rope_parameters": {**YARN, "rope_theta": 1e4, "beta_fast": 1000}},
+            "beta_fast=1,000 exceeds the turns of every pair, so only pair 0 keeps its frequency",
+        ),
         *(
             (
                 {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}
