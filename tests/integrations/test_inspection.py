@@ -285,6 +285,12 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             | {"rope_parameters": {**YARN, "rope_theta": 1e4, "beta_fast": 1000}},
             "beta_fast=1,000 exceeds the turns of every pair, so only pair 0 keeps its frequency",
         ),
+        (
+            {"model_type": "llama", "head_dim": 8, "max_position_embeddings": 64, "rope_theta": 1e4}
+            | {"rope_scaling": {"rope_type": "longrope", "short_factor": [0.5, 1, 2, 3], "long_factor": [1] * 4}}
+            | {"original_max_position_embeddings": 64},
+            "1 are sped up, 1 keep their frequency, 1 lie in between, 1 are slowed 3 times",
+        ),
         *(
             (
                 {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}

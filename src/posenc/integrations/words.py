@@ -169,7 +169,7 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence that names the scaling and counts four kinds of pairs: those that keep their frequency,
+    """Return a sentence that names the scaling and counts the pairs that keep their frequency, those that are sped up,
     those whose frequency is divided by the largest factor, those in between, and those that do not rotate.
     """
     slowed = [
@@ -179,6 +179,8 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
     fates = Counter(
         "do not rotate"
         if times == math.inf
+        else "are sped up"
+        if times < 1 - 1e-9
         else "keep their frequency"
         if times < 1 + 1e-9
         else f"are slowed {most:.4g} times"
