@@ -293,6 +293,14 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
         ),
         *(
             (
+                {"model_type": "llama", "num_hidden_layers": 2, "max_position_embeddings": 4096}
+                | {"rope_parameters": {**rope, "rope_theta": 1e4, "factor": 1.0}},
+                "Risks:\n  - beyond 4,096 tokens",
+            )
+            for rope in (YARN, {"rope_type": "linear"})
+        ),
+        *(
+            (
                 {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}
                 | {"rope_parameters": {"full_attention": full, "sliding_attention": {**YARN, "rope_theta": 1e4}}},
                 said,

@@ -205,6 +205,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             f"factor mismatch: factor {count(scaling.factor)} times trained length {count(length)} is "
             f"{count(scaling.factor * length)}, but the config allows {count(longest)}"
         )
+    scaling = Default() if isinstance(scaling, Linear | Llama3 | NTK | YaRN) and scaling.factor == 1 else scaling
     if isinstance(scaling, Linear):
         yield (
             f"the config does not say whether {count(longest)} is the length before or after scaling by "
@@ -213,7 +214,10 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     if isinstance(scaling, YaRN):
         yield "YaRN also scales short inputs, which slightly reduces the model's quality on short texts"
         if scaling.beta_fast >= length / (2 * math.pi):
-            yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so only pair 0 keeps its frequency"
+            yield (
+                f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so only pair 0 keeps its "
+                "frequency"
+            )
     if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
     if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():

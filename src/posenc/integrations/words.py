@@ -169,8 +169,9 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence that names the scaling and counts the pairs that keep their frequency, those that are sped up,
-    those whose frequency is divided by the largest factor, those in between, and those that do not rotate.
+    """Return a sentence that names the scaling and counts the pairs that are sped up, those that keep their
+    frequency, those whose frequency is divided by the largest factor, those in between, and those that do not
+    rotate.
     """
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
@@ -195,10 +196,11 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
 def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
     a, unstated = layer.attention_factor, layer.own_attention_factor
     stated = "" if unstated is None else f" is set explicitly; the scaling's default is {unstated:.3g}"
-    all_rotate = layer.rotary_dim == (layer.query_dim or layer.head_dim)
-    part = "scores are" if all_rotate else "the rotated channels' part of scores is"
-    ends = f", which {'sharp' if a > 1 else 'flatt'}ens attention" if all_rotate else ""
-    effect = f": {part} multiplied by {a * a:.4g}{ends}"
+    effect = (
+        f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
+        if layer.rotary_dim == (layer.query_dim or layer.head_dim)
+        else f": the rotated channels' part of scores is multiplied by {a * a:.4g}"
+    )
     return "" if a == 1 and unstated is None else f"Attention factor {a:.4g}{stated}{effect if a != 1 else ''}."
 
 
