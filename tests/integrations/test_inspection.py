@@ -265,6 +265,10 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
     [
         ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has a positional encoding.\n"),
         (
+            {"model_type": "bamba", "max_position_embeddings": 64, "rope_theta": 1e4},
+            "bamba: no layer has a positional encoding.\n",
+        ),
+        (
             {"model_type": "umt5", "num_layers": 3, "num_decoder_layers": 2},
             "\n  3 layers of encoder with t5: 6 heads",
         ),

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -78,15 +78,19 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
         if gguf
         else read(config, base=base, as_type=as_type)
     )
-    table, encodings = of(positions), positions.encodings(positions.max_length)
-    rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
+    used = replace(
+        positions,
+        recipes={name: recipe for name, recipe in positions.recipes.items() if name in positions.layer_types},
+    )
+    table, encodings = of(used), used.encodings(used.max_length)
+    rotary = {} if used.layout else used.rotary_recipes  # a tower has no trained length
     risks = [
         *(f"assumed: {note}" for note in table.notes),
         *([] if gguf else filter(None, [untried()])),
         *(
             f"{name}: {risk}" if len(rotary) > 1 else risk
             for name, recipe in rotary.items()
-            for risk in _rotary_risks(recipe, positions, positions.windows_of(name))
+            for risk in _rotary_risks(recipe, used, used.windows_of(name))
         ),
         *sorted(
             f"attention factor {count(stated)} is stated in the config, and programs that do not read it use their "
@@ -101,18 +105,18 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             for encoding in encodings.values()
             if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
         ),
-        *positions.known_issues,
+        *used.known_issues,
     ]
     facts = [
         *sentences(table),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
-            f"{count(positions.max_length)} tokens."
+            f"{count(used.max_length)} tokens."
             for scaling in {recipe.get("scaling") for recipe in rotary.values()}
-            if _shipped(scaling, positions)
+            if _shipped(scaling, used)
         ),
     ]
-    return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
+    return Inspection(_answer(used, table), tuple(facts), tuple(risks), positions, table)
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
