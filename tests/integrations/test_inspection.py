@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from posenc.commands.app import app
 from posenc.errors import UnknownName
 from posenc.integrations.differences import differences
+from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.inspection import inspect, measured
@@ -22,6 +23,7 @@ from posenc.teaching.views.catalogue import make
 from posenc.teaching.views.scaling import drawn
 from support.files import saved
 from support.places import CONFIGS
+from support.small_models import small
 
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
@@ -84,7 +86,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "bloom-7b1": (
         "bloom: ALiBi: 32 heads, smallest slope",
         "30 layers with ALiBi: 32 heads",
-        "fades out far tokens",
+        "loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types",
     ),
     "mpt-7b-storywriter": ("smallest slope 2^−16",),
     "gpt2": (
@@ -121,20 +123,6 @@ def test_real_configs(name: str) -> None:
 
 def test_a_base_that_is_stated_is_told() -> None:
     assert "base 10,000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
-
-
-def test_the_trained_length_of_qwen3_is_doubted() -> None:
-    config = {
-        "model_type": "qwen3",
-        "hidden_size": 4096,
-        "num_attention_heads": 32,
-        "num_hidden_layers": 36,
-        "head_dim": 128,
-        "max_position_embeddings": 40960,
-        "rope_theta": 1e6,
-    }
-    assert "trained length in doubt: Qwen3's model card says 32,768;" in inspect(config).text()
-    assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
 @pytest.mark.parametrize("stated", [1.0, None])
@@ -305,6 +293,17 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
         ),
         *(
             (
+                {"model_type": "qwen3", "num_hidden_layers": 36, "max_position_embeddings": longest}
+                | {"rope_theta": 1e6, "head_dim": 128},
+                said,
+            )
+            for longest, said in [
+                (40960, "trained length in doubt: Qwen3's model card says 32,768;"),
+                (262144, "Risks:\n  - beyond 262,144 tokens"),
+            ]
+        ),
+        *(
+            (
                 {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}
                 | {"rope_parameters": {"full_attention": full, "sliding_attention": {**YARN, "rope_theta": 1e4}}},
                 said,
@@ -322,6 +321,14 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
 def test_the_text_of_small_configs(config: dict[str, object], said: str) -> None:
     assert said in inspect(config).text()
     assert not re.search("shared|factor mismatch", inspect(config).text())
+
+
+@pytest.mark.parametrize("model_type", ["bart", "codegen", "gptj", "marian", "mpt", "pegasus", "roformer"])
+def test_inputs_that_a_models_table_does_not_reach_fail(model_type: str) -> None:
+    model = small(model_type)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.ones(1, read(model.config).max_length + 1, dtype=torch.int64))
+    assert [inspect(model.config).text().count(words) for words in ("tokens fails", "loss")] == [1, 0]
 
 
 @pytest.mark.parametrize(

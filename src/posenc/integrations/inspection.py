@@ -16,6 +16,7 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.config_class import untried
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -99,11 +100,14 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             if default is not None
         ),
         *(
-            f"an input longer than {count(encoding.position_limit)} tokens fails, because the position table has "
-            "no more rows; split longer documents into overlapping pieces of at most "
-            f"{count(encoding.position_limit)} tokens"
-            for encoding in encodings.values()
-            if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+            f"an input longer than {count(limit)} tokens fails, because the position table has no more rows; split "
+            f"longer documents into overlapping pieces of at most {count(limit)} tokens"
+            for limit in sorted(
+                {used.max_length}
+                if FAMILIES[used.model_type].table_ends
+                else {one.position_limit for one in encodings.values() if one.axes == 1}
+            )
+            if limit < Encoding.position_limit
         ),
         *used.known_issues,
     ]
@@ -233,6 +237,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     if (
         slow
         and scaling == Default()
+        and not FAMILIES[positions.model_type].table_ends
         and any((window or positions.chunk or math.inf) > length for window in windows)
     ):
         yield (
