@@ -292,6 +292,10 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             for rope in (YARN, {"rope_type": "linear"})
         ),
         ({"model_type": "gptj", "n_positions": 64, "torch_dtype": "float16"}, "longer than 64 tokens fails"),
+        (
+            {"model_type": "fsmt", "max_position_embeddings": 40, "pad_token_id": 1},
+            "positions start at pad_token_id + 1 = 2, so pass them to the encoding",
+        ),
         *(
             (
                 {"model_type": "qwen3", "num_hidden_layers": 36, "max_position_embeddings": longest}

@@ -92,6 +92,8 @@ class Family:
         sinusoidal: the stacks (encoder or decoder) whose position table is sinusoidal instead of trained, or
             ``"all"`` for a family with one stack.
         spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
+        first_position: the config key whose value plus 1 is the position of the first token in a sinusoidal table;
+            None if that position is 0.
         padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row of the
             position table. The key is given only if padding rows precede the row of position 0 and ``length``
             counts them.
@@ -150,6 +152,7 @@ class Family:
     norm_after_rotation: str | None = None
     sinusoidal: tuple[str, ...] = ()
     spacing: Literal["paper", "tensor2tensor"] = "paper"
+    first_position: str | None = None
     padding_rows: str | None = None
     bias_per_layer: bool = False
     layout: str | None = None
