@@ -265,6 +265,12 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             | {"encoder_layers": 2, "decoder_layers": 3},
             "3 layers of decoder with a learned table of 1024 positions",
         ),
+        ({"model_type": "t5"}, "t5: 8 heads, 32 buckets"),
+        (
+            {"model_type": "gemma2", "num_hidden_layers": 4, "sliding_window": 8, "max_position_embeddings": 8}
+            | {"rope_theta": 1e4, "head_dim": 16},
+            "\n  4 layers with RoPE: all 16 channels",
+        ),
         ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
         ({"model_type": "pixtral"}, "pairs use 2 axes, in chunked sections of 16, 16"),
         (

@@ -158,7 +158,9 @@ def _reads(config: object, as_type: str | None) -> bool:
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
         encodings = dict.fromkeys(
-            "no layer has a positional encoding" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
+            "no layer has a positional encoding"
+            if layer.encoding == "nope"
+            else encoding_in_words(layer.encoding).removeprefix(f"{positions.model_type}: ")
             for layer in table.layers.values()
         )
         return f"{positions.model_type}: {'; '.join(encodings)}."

@@ -47,12 +47,12 @@ def sentences(table: PositionTable) -> list[str]:
         for text in words
         if text[:1].isupper()
     ]
+    lines = Counter(
+        (_type(name), "".join(text for text in phrases[name] if not text[:1].isupper()))
+        for name in table.layer_types
+    )
     return [
-        *(
-            f"{_label(name, table.layer_types.count(name))}"
-            f"{''.join(text for text in words if not text[:1].isupper())}."
-            for name, words in phrases.items()
-        ),
+        *(f"{_label(name, many)}{words}." for (name, words), many in lines.items()),
         *filter(None, (phrase.inspect(table) for phrase in TABLE.values())),
         *dict.fromkeys(facts),
     ]
