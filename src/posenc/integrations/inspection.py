@@ -266,5 +266,5 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]
         )
         yield (
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
-            f"position {count(last)} angles are then off by up to {error:.2g} rad"
+            f"position {count(last)} angles are then off by up to {count(float(f'{error:.2g}'))} rad"
         )

@@ -152,12 +152,14 @@ def _pairing(layer: LayerTable, table: PositionTable) -> str:
 
 def _window(layer: LayerTable, table: PositionTable) -> str:
     before = count((layer.window or 1) - 1)
-    sides = (
-        f", the {before} before it and the {count(layer.window_after)} after it"
+    seen = (
+        f"itself, the {before} before it and the {count(layer.window_after)} after it"
         if layer.window_after
-        else f" and the {before} before it"
+        else "only itself"
+        if layer.window == 1
+        else f"itself and the {before} before it"
     )
-    return f"; a token sees itself{sides}"
+    return f"; a token sees {seen}"
 
 
 def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
