@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from posenc.commands.app import app
 from posenc.errors import UnknownName
 from posenc.integrations.differences import differences
+from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.inspection import inspect, measured
@@ -22,6 +23,7 @@ from posenc.teaching.views.catalogue import make
 from posenc.teaching.views.scaling import drawn
 from support.files import saved
 from support.places import CONFIGS
+from support.small_models import small
 
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
@@ -84,7 +86,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "bloom-7b1": (
         "bloom: ALiBi: 32 heads, smallest slope",
         "30 layers with ALiBi: 32 heads",
-        "fades out far tokens",
+        "loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types",
     ),
     "mpt-7b-storywriter": ("smallest slope 2^−16",),
     "gpt2": (
@@ -108,6 +110,7 @@ NEVER: dict[str, tuple[str, ...]] = {
     "falcon-7b": ("16 tables",),
 }
 """Risks that are none."""
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
 
 
 @pytest.mark.parametrize("name", SAYS)
@@ -120,20 +123,6 @@ def test_real_configs(name: str) -> None:
 
 def test_a_base_that_is_stated_is_told() -> None:
     assert "base 10,000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
-
-
-def test_the_trained_length_of_qwen3_is_doubted() -> None:
-    config = {
-        "model_type": "qwen3",
-        "hidden_size": 4096,
-        "num_attention_heads": 32,
-        "num_hidden_layers": 36,
-        "head_dim": 128,
-        "max_position_embeddings": 40960,
-        "rope_theta": 1e6,
-    }
-    assert "trained length in doubt: Qwen3's model card says 32,768;" in inspect(config).text()
-    assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
 
 
 @pytest.mark.parametrize("stated", [1.0, None])
@@ -267,6 +256,10 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
     [
         ({"model_type": "jamba", "max_position_embeddings": 64}, "jamba: no layer has a positional encoding.\n"),
         (
+            {"model_type": "bamba", "max_position_embeddings": 64, "rope_theta": 1e4},
+            "bamba: no layer has a positional encoding.\n",
+        ),
+        (
             {"model_type": "umt5", "num_layers": 3, "num_decoder_layers": 2},
             "\n  3 layers of encoder with t5: 6 heads",
         ),
@@ -275,13 +268,86 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             | {"encoder_layers": 2, "decoder_layers": 3},
             "3 layers of decoder with a learned table of 1024 positions",
         ),
+        ({"model_type": "t5"}, "softmax scale 1; 8 heads, 32 buckets"),
+        (
+            {"model_type": "gemma2", "num_hidden_layers": 4, "sliding_window": 8, "max_position_embeddings": 8}
+            | {"rope_theta": 1e4, "head_dim": 16},
+            "\n  4 layers with RoPE: all 16 channels",
+        ),
         ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
         ({"model_type": "pixtral"}, "pairs use 2 axes, in chunked sections of 16, 16"),
+        (
+            {"model_type": "glm4_moe", "head_dim": 128, "max_position_embeddings": 16384}
+            | {"rope_parameters": {**YARN, "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+            "Attention factor 1.139: the rotated channels' part of scores is multiplied by 1.296.",
+        ),
+        (
+            {"model_type": "llama", "max_position_embeddings": 16384}
+            | {"rope_parameters": {**YARN, "rope_theta": 1e4, "beta_fast": 1000}},
+            "beta_fast=1,000 exceeds the turns of every pair, so only pair 0 keeps its frequency",
+        ),
+        (
+            {"model_type": "llama", "head_dim": 8, "max_position_embeddings": 64, "rope_theta": 1e4}
+            | {"rope_scaling": {"rope_type": "longrope", "short_factor": [0.5, 1, 2, 3], "long_factor": [1] * 4}}
+            | {"original_max_position_embeddings": 64},
+            "1 are sped up, 1 keep their frequency, 1 lie in between, 1 are slowed 3 times",
+        ),
+        *(
+            (
+                {"model_type": "llama", "num_hidden_layers": 2, "max_position_embeddings": 4096}
+                | {"rope_parameters": {**rope, "rope_theta": 1e4, "factor": 1.0}},
+                "\n  - beyond 4,096 tokens",
+            )
+            for rope in (YARN, {"rope_type": "linear"})
+        ),
+        ({"model_type": "gptj", "n_positions": 64, "torch_dtype": "float16"}, "longer than 64 tokens fails"),
+        (
+            {"model_type": "fsmt", "max_position_embeddings": 40, "pad_token_id": 1},
+            "positions start at pad_token_id + 1 = 2, so pass them to the encoding",
+        ),
+        (
+            {"model_type": "mistral", "head_dim": 16, "sliding_window": 1, "max_position_embeddings": 8}
+            | {"rope_theta": 1e4},
+            "; a token sees only itself.",
+        ),
+        *(
+            (
+                {"model_type": "qwen3", "num_hidden_layers": 36, "max_position_embeddings": longest}
+                | {"rope_theta": 1e6, "head_dim": 128},
+                said,
+            )
+            for longest, said in [
+                (40960, "trained length in doubt: Qwen3's model card says 32,768;"),
+                (262144, "Risks:\n  - beyond 262,144 tokens"),
+            ]
+        ),
+        *(
+            (
+                {"model_type": "gemma3_text", "sliding_window": 512, "max_position_embeddings": 16384}
+                | {"rope_parameters": {"full_attention": full, "sliding_attention": {**YARN, "rope_theta": 1e4}}},
+                said,
+            )
+            for full, said in [
+                (
+                    YARN | {"rope_theta": 1e6, "factor": 2.0, "original_max_position_embeddings": 8192},
+                    "scaling by 2",
+                ),
+                ({"rope_type": "default", "rope_theta": 1e6}, "full_attention: beyond 16,384 tokens"),
+            ]
+        ),
     ],
 )
-def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
+def test_the_text_of_small_configs(config: dict[str, object], said: str) -> None:
     assert said in inspect(config).text()
-    assert "shared" not in inspect(config).text()
+    assert not re.search("(?s)umt5.*shared|factor mismatch|frequency buffers", inspect(config).text())
+
+
+@pytest.mark.parametrize("model_type", ["bart", "codegen", "gptj", "marian", "mpt", "pegasus", "roformer"])
+def test_inputs_that_a_models_table_does_not_reach_fail(model_type: str) -> None:
+    model = small(model_type)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.ones(1, read(model.config).max_length + 1, dtype=torch.int64))
+    assert [inspect(model.config).text().count(words) for words in ("tokens fails", "loss")] == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,11 @@ from support.small_models import check_found_out, check_read, measured
             "a fixed table of 64 rows that is off by .* from the expected table",
         ),
         (
+            "fsmt",
+            {"spacing": "paper"},
+            "a (trained|fixed) table of 1024 rows that is off by .* from the expected table",
+        ),
+        (
             "glm4v_vision",
             {"layout": "qwen-vl-vision", "added_table": ()},
             "added table is none in .*, a trained table",

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,6 +16,7 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.config_class import untried
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -74,15 +75,19 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
     if base is not None and (file or _reads(config, as_type)):
         raise InvalidArgument(f"base={base:g} is not needed, because the config can be read without it; omit base")
     positions = llama_cpp.positions_of(file) if file else read(config, base=base, as_type=as_type)
-    table, encodings = llama_cpp.read(file) if file else of(positions), positions.encodings(positions.max_length)
-    rotary = {} if positions.layout else positions.rotary_recipes  # a tower has no trained length
+    used = replace(
+        positions,
+        recipes={name: recipe for name, recipe in positions.recipes.items() if name in positions.layer_types},
+    )
+    table, encodings = llama_cpp.read(file) if file else of(used), used.encodings(used.max_length)
+    rotary = {} if used.layout else used.rotary_recipes  # a tower has no trained length
     risks = [
         *(f"assumed: {note}" for note in table.notes),
         *([] if file else filter(None, [untried()])),
         *(
             f"{name}: {risk}" if len(rotary) > 1 else risk
             for name, recipe in rotary.items()
-            for risk in _rotary_risks(recipe, positions, positions.windows_of(name))
+            for risk in _rotary_risks(recipe, used, used.windows_of(name))
         ),
         *sorted(
             f"attention factor {count(stated)} is stated in the config, and programs that do not read it use their "
@@ -91,30 +96,35 @@ def inspect(config: object, *, base: float | None = None, as_type: str | None = 
             if default is not None
         ),
         *(
-            f"an input longer than {count(encoding.position_limit)} tokens fails, because the position table has "
-            "no more rows; split longer documents into overlapping pieces of at most "
-            f"{count(encoding.position_limit)} tokens"
-            for encoding in encodings.values()
-            if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+            f"an input longer than {count(limit)} tokens fails, because the position table has no more rows; split "
+            f"longer documents into overlapping pieces of at most {count(limit)} tokens"
+            for limit in sorted(
+                {used.max_length}
+                if FAMILIES[used.model_type].table_ends
+                else {one.position_limit for one in encodings.values() if one.axes == 1}
+            )
+            if limit < Encoding.position_limit
         ),
-        *positions.known_issues,
+        *used.known_issues,
     ]
     facts = [
         *sentences(table),
         *(
-            "These are the checkpoint's pairs; the GGUF file, whose rows are reordered, has interleaved pairs "
-            "(2i, 2i+1)."
-            for _ in [file]
+            [
+                "These are the checkpoint's pairs; the GGUF file, whose rows are reordered, has interleaved pairs "
+                "(2i, 2i+1)."
+            ]
             if file and table.model_type in llama_cpp.SORTED.split()
+            else []
         ),
         *(
             f"Some Llama models since 3.1 are released with factor {count(scaling.factor)} and inputs of up to "
-            f"{count(positions.max_length)} tokens."
+            f"{count(used.max_length)} tokens."
             for scaling in {recipe.get("scaling") for recipe in rotary.values()}
-            if _shipped(scaling, positions)
+            if _shipped(scaling, used)
         ),
     ]
-    return Inspection(_answer(positions, table), tuple(facts), tuple(risks), positions, table)
+    return Inspection(_answer(used, table), tuple(facts), tuple(risks), positions, table)
 
 
 def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> tuple[str, bool]:
@@ -152,7 +162,9 @@ def _reads(config: object, as_type: str | None) -> bool:
 def _answer(positions: ModelPositions, table: PositionTable) -> str:
     if not positions.rotary_recipes:
         encodings = dict.fromkeys(
-            "no layer has a positional encoding" if layer.encoding == "nope" else encoding_in_words(layer.encoding)
+            "no layer has a positional encoding"
+            if layer.encoding == "nope"
+            else encoding_in_words(layer.encoding).removeprefix(f"{positions.model_type}: ")
             for layer in table.layers.values()
         )
         return f"{table.model_type}: {'; '.join(encodings)}."
@@ -196,7 +208,8 @@ def _shipped(scaling: object, positions: ModelPositions) -> bool:
 
 def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | None]) -> Iterator[str]:
     scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
-    length, longest = positions.original_length, positions.max_length
+    longest = positions.max_length  # layer types may have different original lengths
+    length = getattr(scaling, "original_length", positions.original_length if positions.alike else longest)
     if (
         isinstance(scaling, Llama3 | LongRoPE | YaRN)
         and not math.isclose(scaling.factor * length, longest, rel_tol=0.01)
@@ -206,6 +219,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
             f"factor mismatch: factor {count(scaling.factor)} times trained length {count(length)} is "
             f"{count(scaling.factor * length)}, but the config allows {count(longest)}"
         )
+    scaling = Default() if isinstance(scaling, Linear | Llama3 | NTK | YaRN) and scaling.factor == 1 else scaling
     if isinstance(scaling, Linear):
         yield (
             f"the config does not say whether {count(longest)} is the length before or after scaling by "
@@ -214,7 +228,10 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     if isinstance(scaling, YaRN):
         yield "YaRN also scales short inputs, which slightly reduces the model's quality on short texts"
         if scaling.beta_fast >= length / (2 * math.pi):
-            yield f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so all pairs are scaled"
+            yield (
+                f"beta_fast={count(scaling.beta_fast)} exceeds the turns of every pair, so only pair 0 keeps its "
+                "frequency"
+            )
     if isinstance(scaling, DynamicNTK) or (isinstance(scaling, LengthScaling) and longest > length):
         yield "frequencies depend on the length of a request; cached keys become stale past the planned length"
     yield from length_in_doubt(positions)
@@ -222,6 +239,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions, windows: set[int | 
     if (
         slow
         and scaling == Default()
+        and not FAMILIES[positions.model_type].table_ends
         and any((window or positions.chunk or math.inf) > length for window in windows)
     ):
         yield (
@@ -249,12 +267,12 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> Iterator[str]
         f"{float((exact - float32).abs().max()):.2g} near position {count(last)}"
     )
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
-    if kind in ("float16", "bfloat16"):
+    if kind in ("float16", "bfloat16") and not FAMILIES[positions.model_type].table_ends:  # no frequency buffers
         frequencies = torch.tensor(spectrum.float32)
         error = float(
             (frequencies.to(getattr(torch, str(kind))).double() - frequencies.double()).abs().max() * last
         )
         yield (
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
-            f"position {count(last)} angles are then off by up to {error:.2g} rad"
+            f"position {count(last)} angles are then off by up to {count(float(f'{error:.2g}'))} rad"
         )

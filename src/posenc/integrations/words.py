@@ -47,12 +47,12 @@ def sentences(table: PositionTable) -> list[str]:
         for text in words
         if text[:1].isupper()
     ]
+    lines = Counter(
+        (_type(name), "".join(text for text in phrases[name] if not text[:1].isupper()))
+        for name in table.layer_types
+    )
     return [
-        *(
-            f"{_label(name, table.layer_types.count(name))}"
-            f"{''.join(text for text in words if not text[:1].isupper())}."
-            for name, words in phrases.items()
-        ),
+        *(f"{_label(name, many)}{words}." for (name, words), many in lines.items()),
         *filter(None, (phrase.inspect(table) for phrase in TABLE.values())),
         *dict.fromkeys(facts),
     ]
@@ -152,12 +152,14 @@ def _pairing(layer: LayerTable, table: PositionTable) -> str:
 
 def _window(layer: LayerTable, table: PositionTable) -> str:
     before = count((layer.window or 1) - 1)
-    sides = (
-        f", the {before} before it and the {count(layer.window_after)} after it"
+    seen = (
+        f"itself, the {before} before it and the {count(layer.window_after)} after it"
         if layer.window_after
-        else f" and the {before} before it"
+        else "only itself"
+        if layer.window == 1
+        else f"itself and the {before} before it"
     )
-    return f"; a token sees itself{sides}"
+    return f"; a token sees {seen}"
 
 
 def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
@@ -169,8 +171,9 @@ def _wavelengths(layer: LayerTable, table: PositionTable) -> str:
 
 
 def _scaling(layer: LayerTable, table: PositionTable) -> str:
-    """Return a sentence that names the scaling and counts four kinds of pairs: those that keep their frequency,
-    those whose frequency is divided by the largest factor, those in between, and those that do not rotate.
+    """Return a sentence that names the scaling and counts the pairs that are sped up, those that keep their
+    frequency, those whose frequency is divided by the largest factor, those in between, and those that do not
+    rotate.
     """
     slowed = [
         plain / theta if theta else math.inf for plain, theta in zip(layer.unscaled, layer.frequencies, strict=True)
@@ -179,6 +182,8 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
     fates = Counter(
         "do not rotate"
         if times == math.inf
+        else "are sped up"
+        if times < 1 - 1e-9
         else "keep their frequency"
         if times < 1 + 1e-9
         else f"are slowed {most:.4g} times"
@@ -193,7 +198,11 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
 def _attention_factor(layer: LayerTable, table: PositionTable) -> str:
     a, unstated = layer.attention_factor, layer.own_attention_factor
     stated = "" if unstated is None else f" is set explicitly; the scaling's default is {unstated:.3g}"
-    effect = f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
+    effect = (
+        f": scores are multiplied by {a * a:.4g}, which {'sharp' if a > 1 else 'flatt'}ens attention"
+        if layer.rotary_dim == (layer.query_dim or layer.head_dim)
+        else f": the rotated channels' part of scores is multiplied by {a * a:.4g}"
+    )
     return "" if a == 1 and unstated is None else f"Attention factor {a:.4g}{stated}{effect if a != 1 else ''}."
 
 

@@ -82,6 +82,9 @@ class Family:
         mscale_by_length: whether cos and sin are multiplied by short_mscale up to the original length and by
             long_mscale beyond it.
         divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
+        alibi_dtype: the dtype of ALiBi's bias in transformers' code; None for the model's own dtype.
+        table_ends: whether transformers' code has a table for positions, or for ALiBi, with ``length`` entries, so
+            that a longer input fails, although the encoding itself has no longest position.
         scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
             cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
@@ -89,6 +92,8 @@ class Family:
         sinusoidal: the stacks (encoder or decoder) whose position table is sinusoidal instead of trained, or
             ``"all"`` for a family with one stack.
         spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
+        first_position: the config key whose value plus 1 is the position of the first token in a sinusoidal table;
+            None if that position is 0.
         padding_rows: the config key, such as pad_token_id, whose value is the index of the last padding row of the
             position table. The key is given only if padding rows precede the row of position 0 and ``length``
             counts them.
@@ -141,10 +146,13 @@ class Family:
     mscale_served: bool = True
     mscale_by_length: bool = False
     divides_alibi: bool = False
+    alibi_dtype: Literal["float32", "bfloat16"] | None = None
+    table_ends: bool = False
     scales_before_rotation: bool = False
     norm_after_rotation: str | None = None
     sinusoidal: tuple[str, ...] = ()
     spacing: Literal["paper", "tensor2tensor"] = "paper"
+    first_position: str | None = None
     padding_rows: str | None = None
     bias_per_layer: bool = False
     layout: str | None = None

@@ -20,6 +20,14 @@ from posenc.scaling.registry import SCALINGS, make
 
 NOPE = Recipe("nope")
 """The recipe of layers without positional encoding."""
+ROUNDED_ALIBI = {
+    None: "; in 16-bit types, transformers' bias, slope·(key position), no longer distinguishes neighbouring keys "
+    "beyond a few thousand positions",
+    "bfloat16": "; transformers' bias, slope·(key position), is always rounded to bfloat16, and no longer "
+    "distinguishes neighbouring keys beyond a few hundred positions",
+    "float32": "",
+}
+"""For each ``Family.alibi_dtype``, what happens to ALiBi's bias at far positions."""
 
 
 def softmax_factor(recipe: Recipe) -> float:
@@ -127,9 +135,8 @@ class ModelPositions:
         )
         return (
             *(
-                "ALiBi's loss stays flat past the trained length, but ALiBi fades out far tokens; in 16-bit types, "
-                "transformers' bias, slope·(key position), no longer distinguishes neighbouring keys beyond a few "
-                "thousand positions"
+                "ALiBi's loss stays flat past the trained length, but " * (not family.table_ends)
+                + f"ALiBi fades out far tokens{ROUNDED_ALIBI[family.alibi_dtype]}"
                 for _ in alibi
             ),
             *(

@@ -55,6 +55,10 @@ def _table(reader: Reader, stack: str, rows: int) -> Recipe:
     width = reader.need(reader.family.width)
     if stack not in reader.family.sinusoidal:
         return Recipe("learned").with_(num_positions=rows, width=width)
+    if key := reader.family.first_position:
+        reader.assumed.append(
+            f"positions start at {key} + 1 = {reader.need(key) + 1}, so pass them to the encoding"
+        )
     return Recipe("sinusoidal").with_(width=width, order="block", spacing=reader.family.spacing)
 
 

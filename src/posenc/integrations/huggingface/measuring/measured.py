@@ -209,12 +209,11 @@ class Table:
         ``text``; if not, return a description of this table.
         """
         recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
-        if self.weight.requires_grad or recipe.name != "sinusoidal":
+        if recipe.name != "sinusoidal":
             expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
-            is_read = self.weight.requires_grad and recipe.name != "sinusoidal" and len(weight) == expected
-            return text if is_read else self.describe()
-        ours = build(recipe, ModelShape()).at(torch.arange(len(weight))).embed(torch.zeros_like(weight)[None])[0]
-        off = float((ours - weight).abs().max())
+            return text if self.weight.requires_grad and len(weight) == expected else self.describe()
+        placed = build(recipe, ModelShape()).at(torch.arange(self.first, len(self.weight)))
+        off = float((placed.embed(torch.zeros_like(weight)[None])[0] - weight).abs().max())
         rounded = len(weight) * 2.0**-23 + ROUNDING  # some code computes the angles in float32
         return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from the expected table"
 

@@ -138,8 +138,13 @@ def built(config: Any) -> nn.Module:
     model: nn.Module = model_type(config).eval().float()
     config._experts_implementation = "eager"  # not every torch has the functions that the default needs
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() >= 2 and parameter.requires_grad and parameter.numel():
+        for name, parameter in model.named_parameters():
+            if (
+                parameter.dim() >= 2
+                and parameter.requires_grad
+                and parameter.numel()
+                and "Sinusoidal" not in type(model.get_submodule(name.rpartition(".")[0])).__name__  # FSMT's table
+            ):
                 parameter.normal_(0, parameter[0].numel() ** -0.5)
         for module in model.modules():
             if isinstance(module, nn.LayerNorm) and module.bias is not None:
