@@ -150,6 +150,7 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))
     wide = saved(tmp_path, "wide.json", {**MODEL, "head_dim": 256, "rope_theta": 1e6})
     assert "at position 1" in compared(windows, "--draft", wide)[2]  # whose types have other names
+    assert "cos was not compared, because no layers" in compared(target, "--draft", wide)[2]
 
 
 def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:

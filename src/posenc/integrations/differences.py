@@ -161,7 +161,8 @@ def _requests(
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """Return a sentence that names the first position at which a draft model's cos differs from its target's.
+    """Return a sentence that names the first position at which a draft model's cos differs from its target's, or
+    says that no layers of the two have heads of equal size that rotate.
 
     Args:
         above: differences of cos count only if they exceed this number in some channel of a head.
@@ -170,11 +171,13 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         (layer, other)
         for name, layer in target.layers.items()
         for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
-        if layer != other and _turn(layer, other)
+        if _turn(layer, other)
     ]
+    if not pairs:
+        return "cos was not compared, because no layers of target and draft rotate heads of equal size"
     reach = min(target.admitted_length, draft.admitted_length)
     for at in torch.arange(reach).split(BLOCK):
-        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
+        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs if one != other]
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
