@@ -147,10 +147,26 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     assert "the draft model allows only 2,048 tokens, but its target allows 32,768" in lines
     copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
     assert compared(target, "--draft", copied) == (0, [], "no differences\n")
-    windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))
-    wide = saved(tmp_path, "wide.json", {**MODEL, "head_dim": 256, "rope_theta": 1e6})
-    assert "at position 1" in compared(windows, "--draft", wide)[2]  # whose types have other names
-    assert "cos was not compared, because no layers" in compared(target, "--draft", wide)[2]
+
+
+PLAIN = {**MODEL, "rope_theta": 1e6}
+DYNAMIC = {**PLAIN, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
+GEMMA = json.loads((CONFIGS / "gemma-3-4b.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("ours", "option", "theirs", "line"),
+    [
+        (GEMMA, "--draft", {**PLAIN, "head_dim": 256}, "at position 1\n"),  # whose layer types have other names
+        (PLAIN, "--draft", {**PLAIN, "head_dim": 256, "rope_theta": 1e4}, "\ncos was not compared, because no"),
+        (PLAIN, "--positions=0", DYNAMIC, "all: frequencies differ for inputs beyond 32,768 tokens: base 1000000"),
+        (DYNAMIC, "--positions=0", DYNAMIC, "no differences\n"),
+    ],
+)
+def test_a_line_for_two_configs(
+    ours: dict[str, Any], option: str, theirs: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    assert line in compared(saved(tmp_path, "ours.json", ours), option, saved(tmp_path, "theirs.json", theirs))[2]
 
 
 def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ them, so short texts do not reveal it.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -206,15 +207,23 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
 
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """Return how many frequencies differ and by how much, in words, or an empty string if all are equal."""
+    """Return how many frequencies differ and by how much, in words, or the length up to which all are equal if one
+    scaling is dynamic and the other is not the same. Return an empty string if all are equal at every length.
+    """
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
         return "" if _origin(first) == _origin(second) else "frequencies differ:"
     pairs = [sorted(pair) for pair in zip(first.frequencies, second.frequencies, strict=True)]
     off = [more / less if less else math.inf for less, more in pairs if not math.isclose(less, more, rel_tol=CLOSE)]
+    scalings = {str(layer.scaling).partition(" for ")[0] for layer in (first, second)} - {"None"}
+    dynamic = re.findall(r"dynamic\(.*original_length=(\d+)", "\n".join(scalings)) if len(scalings) == 2 else []
     return (
-        f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:" if off else ""
+        f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:"
+        if off
+        else f"frequencies differ for inputs beyond {min(map(int, dynamic)):,} tokens:"
+        if dynamic
+        else ""
     )
 
 
@@ -234,7 +243,10 @@ def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int])
     if (
         what not in TURNING
         or not _turn(first, second)
-        or (what == "frequencies" and len(first.frequencies) != len(second.frequencies))
+        or (
+            what == "frequencies"
+            and (len(first.frequencies) != len(second.frequencies) or first.frequencies == second.frequencies)
+        )
     ):
         return ()
     first = replace(first, pairing=first.pairing or second.pairing)  # if one pairing is unknown, use the other
