@@ -151,7 +151,7 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
 
 PLAIN = {**MODEL, "rope_theta": 1e6}
 DYNAMIC = {**PLAIN, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
-GEMMA = json.loads((CONFIGS / "gemma-3-4b.json").read_text())
+GEMMA, PHI = (json.loads((CONFIGS / f"{name}.json").read_text()) for name in ("gemma-3-4b", "phi-3-mini-128k"))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,7 @@ GEMMA = json.loads((CONFIGS / "gemma-3-4b.json").read_text())
         (PLAIN, "--draft", {**PLAIN, "head_dim": 256, "rope_theta": 1e4}, "\ncos was not compared, because no"),
         (PLAIN, "--positions=0", DYNAMIC, "all: frequencies differ for inputs beyond 32,768 tokens: base 1000000"),
         (DYNAMIC, "--positions=0", DYNAMIC, "no differences\n"),
+        (PHI, "--positions=9", {**PHI, "original_max_position_embeddings": 8192}, "frequencies of 46 of 48 pairs"),
     ],
 )
 def test_a_line_for_two_configs(

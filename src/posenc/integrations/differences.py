@@ -150,15 +150,20 @@ def differences(
 def _requests(
     ours: PositionTable, theirs: PositionTable, at: tuple[int, ...]
 ) -> list[tuple[tuple[PositionTable, PositionTable], tuple[int, ...]]]:
-    """Return the pairs of tables to compare, for long and for short requests, each with the positions at which
-    errors are computed.
+    """Return the pairs of tables to compare, first for the longest requests and then for shorter ones, each with
+    the positions at which errors are computed.
     """
-    if not (ours.short or theirs.short):
-        return [((ours, theirs), at)]
-    shorts = (ours.short or ours, theirs.short or theirs)
-    end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
-    near = (shorts, tuple(p for p in at if p < end))
-    return [near] if end == reach else [((ours, theirs), at), near]
+    tables = (ours, theirs)
+    reach = min(table.admitted_length for table in tables)
+    ends = {reach, *(min(reach, table.short.admitted_length) for table in tables if table.short)}
+    used = {
+        end: [table.short if table.short and end <= table.short.admitted_length else table for table in tables]
+        for end in sorted(ends, reverse=True)
+    }
+    return [
+        ((one, other), at if (one, other) == tables else tuple(p for p in at if p < end))
+        for end, (one, other) in used.items()
+    ]
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
