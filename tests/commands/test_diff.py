@@ -145,31 +145,47 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
 
 
 PLAIN = {**MODEL, "rope_theta": 1e6}
-SHORT = {**PLAIN, "max_position_embeddings": 2048}
-DYNAMIC = {**PLAIN, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}
 GEMMA, PHI = (json.loads((CONFIGS / f"{name}.json").read_text()) for name in ("gemma-3-4b", "phi-3-mini-128k"))
+SHORT, LONG = (PHI["rope_scaling"][f"{name}_factor"] for name in ("short", "long"))
 
 
 @pytest.mark.parametrize(
-    ("ours", "option", "theirs", "line"),
+    ("ours", "option", "changes", "line"),
     [
         (GEMMA, "--draft", {**PLAIN, "head_dim": 256}, "at position 1\n"),  # whose layer types have other names
-        (PLAIN, "--draft", {**PLAIN, "head_dim": 256, "rope_theta": 1e4}, "\ncos was not compared, because no"),
+        (PLAIN, "--draft", {"head_dim": 256, "rope_theta": 1e4}, "\ncos was not compared, because no layers"),
+        (PLAIN, "--draft", {"max_position_embeddings": 2048}, "draft model allows only 2,048 tokens, but its"),
+        (PLAIN, "--draft", {"max_position_embeddings": 2048}, "longest allowed input is 32,768 in ours, 2,048 in"),
         (
             PLAIN,
-            "--draft",
-            {**SHORT, "num_hidden_layers": 1},
-            "draft model allows only 2,048 tokens, but its target",
+            "--positions=0",
+            {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+            "beyond 32,768 tokens: ",
         ),
-        (PLAIN, "--draft", SHORT, "the longest allowed input is 32,768 in ours, 2,048 in theirs\n"),
-        (PLAIN, "--positions=0", DYNAMIC, "all: frequencies differ for inputs beyond 32,768 tokens: base 1000000"),
-        (DYNAMIC, "--positions=0", DYNAMIC, "no differences\n"),
-        (PHI, "--positions=9", {**PHI, "original_max_position_embeddings": 8192}, "frequencies of 46 of 48 pairs"),
+        (
+            PHI,
+            "--positions=9",
+            {"original_max_position_embeddings": 8192},
+            "all: in requests of 4,097 to 8,192 tok",
+        ),
+        (
+            PHI,
+            "--positions=9",
+            {"rope_scaling": {"type": "su", "short_factor": LONG, "long_factor": SHORT}},  # the lists are swapped
+            "\nall: in requests of up to 4,096 tokens, frequencies of 46 of 48 pairs differ",
+        ),
+        (
+            PHI,
+            "--positions=9",
+            {"rope_scaling": {"type": "su", "short_factor": SHORT, "long_factor": SHORT}},
+            "all: in requests of more than 4,096 tokens, frequencies of 46 of 48 pairs differ",
+        ),
     ],
 )
 def test_a_line_for_two_configs(
-    ours: dict[str, Any], option: str, theirs: dict[str, Any], line: str, tmp_path: Path
+    ours: dict[str, Any], option: str, changes: dict[str, Any], line: str, tmp_path: Path
 ) -> None:
+    theirs = changes if "model_type" in changes else {**ours, **changes}
     assert line in compared(saved(tmp_path, "ours.json", ours), option, saved(tmp_path, "theirs.json", theirs))[2]
 
 

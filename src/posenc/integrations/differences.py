@@ -121,21 +121,21 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
-    for (one, other), ((before, after), reached) in product(
+    for (one, other), ((before, after), reached, requests) in product(
         dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), _requests(ours, theirs, at)
     ):
-        first = within(before.admitted_length, before.layers[one])
-        second = within(after.admitted_length, after.layers[other])
+        first, second = before[one], after[other]
         layer_type = other if " in layer" in other else one
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
             values = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs
-            if what == "frequencies" and (text := _frequencies(first, second)):
+            if what == "frequencies" and (text := _frequencies(first, second, not any(requests))):
                 values = _origin(first), _origin(second)
             if text and (what, layer_type, *values) not in [
                 (d.what, d.layer_type, d.ours, d.theirs) for d in result
             ]:
-                add(what, layer_type, values, text, _errors(what, first, second, reached))
+                when = requests[what == "frequencies"]
+                add(what, layer_type, values, when + text, _errors(what, first, second, reached))
     for what, phrase in TABLE.items():
         values = (
             (len(ours.layer_types), len(theirs.layer_types))
@@ -149,20 +149,34 @@ def differences(
 
 def _requests(
     ours: PositionTable, theirs: PositionTable, at: tuple[int, ...]
-) -> list[tuple[tuple[PositionTable, PositionTable], tuple[int, ...]]]:
-    """Return the pairs of tables to compare, first for the longest requests and then for shorter ones, each with
-    the positions at which errors are computed.
+) -> list[tuple[list[dict[str, LayerTable]], tuple[int, ...], tuple[str, str]]]:
+    """Return what to compare, first for the longest requests and then for shorter ones: the layers of both tables,
+    the positions at which errors are computed, and the lengths of the requests in words: before a difference in
+    other fields, and before one in frequencies. Both are empty if requests of all lengths are compared at once, and
+    the first is empty for the longest requests, whose other fields usually apply to every request.
     """
-    tables = (ours, theirs)
+    tables = [ours, theirs]
     reach = min(table.admitted_length for table in tables)
-    ends = {reach, *(min(reach, table.short.admitted_length) for table in tables if table.short)}
+    ends = sorted({reach, *(min(reach, table.short.admitted_length) for table in tables if table.short)})
     used = {
-        end: [table.short if table.short and end <= table.short.admitted_length else table for table in tables]
-        for end in sorted(ends, reverse=True)
+        (start, end): [t.short if t.short and end <= t.short.admitted_length else t for t in tables]
+        for start, end in zip((0, *ends), ends, strict=False)
     }
     return [
-        ((one, other), at if (one, other) == tables else tuple(p for p in at if p < end))
-        for end, (one, other) in used.items()
+        (
+            [
+                {
+                    name: within(table.admitted_length if end == reach else end, layer)
+                    for name, layer in table.layers.items()
+                }
+                for table in both
+            ],
+            at if both == tables else tuple(p for p in at if p < end),
+            ("", f"in requests of more than {start:,} tokens, " * bool(start))
+            if end == reach
+            else (f"in requests of {f'{start + 1:,} to' if start else 'up to'} {end:,} tokens, ",) * 2,
+        )
+        for (start, end), both in reversed(used.items())
     ]
 
 
@@ -211,9 +225,10 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
     return incomparable or bool(values[0] == values[1])
 
 
-def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """Return how many frequencies differ and by how much, in words, or the length up to which all are equal if one
-    scaling is dynamic and the other is not the same. Return an empty string if all are equal at every length.
+def _frequencies(first: LayerTable, second: LayerTable, every: bool) -> str:
+    """Return how many frequencies differ and by how much, in words, or an empty string if all are equal. If only
+    one scaling is dynamic, return the length beyond which frequencies differ, unless ``every`` is false because
+    requests of other lengths are compared separately.
     """
     if not first.frequencies or not second.frequencies:
         return ""
@@ -222,7 +237,9 @@ def _frequencies(first: LayerTable, second: LayerTable) -> str:
     pairs = [sorted(pair) for pair in zip(first.frequencies, second.frequencies, strict=True)]
     off = [more / less if less else math.inf for less, more in pairs if not math.isclose(less, more, rel_tol=CLOSE)]
     scalings = {str(layer.scaling).partition(" for ")[0] for layer in (first, second)} - {"None"}
-    dynamic = re.findall(r"dynamic\(.*original_length=(\d+)", "\n".join(scalings)) if len(scalings) == 2 else []
+    dynamic = (
+        re.findall(r"dynamic\(.*original_length=(\d+)", "\n".join(scalings)) if every and len(scalings) == 2 else []
+    )
     return (
         f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:"
         if off
