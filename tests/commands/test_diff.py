@@ -163,6 +163,12 @@ SHORT, LONG = (PHI["rope_scaling"][f"{name}_factor"] for name in ("short", "long
             "beyond 32,768 tokens: ",
         ),
         (
+            {**PLAIN, "model_type": "smollm3", "no_rope_layers": [1, 1]},
+            "--positions=0",
+            {"no_rope_layers": [1, 0]},
+            "rotary: in 1 of 2 layers, the encoding is rotary in ours, nope in theirs\n",
+        ),
+        (
             PHI,
             "--positions=9",
             {"original_max_position_embeddings": 8192},

@@ -100,7 +100,7 @@ def differences(
     Layers are compared by index, regardless of the names of their types. A window that is at least as wide as the
     longest input counts as no window. Frequencies differ if their relative difference exceeds eight times the
     rounding error of float32. If a scaling depends on the length of a request, the tables for short requests are
-    also compared.
+    also compared. If a difference is not in all layers of a type, the sentence says in how many.
 
     Args:
         positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L, where L is the
@@ -121,21 +121,25 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
+    pairs = list(zip(ours.layer_types, theirs.layer_types, strict=False))
     for (one, other), ((before, after), reached, requests) in product(
-        dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), _requests(ours, theirs, at)
+        dict.fromkeys(pairs), _requests(ours, theirs, at)
     ):
         first, second = before[one], after[other]
         layer_type = other if " in layer" in other else one
+        named = [pair for pair in pairs if pair[" in layer" in other] == layer_type]
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
-            values = (getattr(first, what), getattr(second, what))
+            values = fields = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs
             if what == "frequencies" and (text := _frequencies(first, second, not any(requests))):
                 values = _origin(first), _origin(second)
             if text and (what, layer_type, *values) not in [
                 (d.what, d.layer_type, d.ours, d.theirs) for d in result
             ]:
-                when = requests[what == "frequencies"]
-                add(what, layer_type, values, when + text, _errors(what, first, second, reached))
+                many = sum((getattr(before[a], what), getattr(after[b], what)) == fields for a, b in named)
+                part = f"in {many} of {len(named)} layers, " if many < len(named) else ""
+                text = part + requests[what == "frequencies"] + text
+                add(what, layer_type, values, text, _errors(what, first, second, reached))
     for what, phrase in TABLE.items():
         values = (
             (len(ours.layer_types), len(theirs.layer_types))
@@ -155,11 +159,10 @@ def _requests(
     other fields, and before one in frequencies. Both are empty if requests of all lengths are compared at once, and
     the first is empty for the longest requests, whose other fields usually apply to every request.
     """
-    tables = [ours, theirs]
-    reach = min(table.admitted_length for table in tables)
-    ends = sorted({reach, *(min(reach, table.short.admitted_length) for table in tables if table.short)})
+    reach = min(ours.admitted_length, theirs.admitted_length)
+    ends = sorted({reach, *(min(reach, table.short.admitted_length) for table in (ours, theirs) if table.short)})
     used = {
-        (start, end): [t.short if t.short and end <= t.short.admitted_length else t for t in tables]
+        (start, end): [t.short if t.short and end <= t.short.admitted_length else t for t in (ours, theirs)]
         for start, end in zip((0, *ends), ends, strict=False)
     }
     return [
@@ -171,7 +174,7 @@ def _requests(
                 }
                 for table in both
             ],
-            at if both == tables else tuple(p for p in at if p < end),
+            at if both == [ours, theirs] else tuple(p for p in at if p < end),
             ("", f"in requests of more than {start:,} tokens, " * bool(start))
             if end == reach
             else (f"in requests of {f'{start + 1:,} to' if start else 'up to'} {end:,} tokens, ",) * 2,
