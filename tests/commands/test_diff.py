@@ -145,7 +145,10 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
 
 
 PLAIN = {**MODEL, "rope_theta": 1e6}
-GEMMA, PHI = (json.loads((CONFIGS / f"{name}.json").read_text()) for name in ("gemma-3-4b", "phi-3-mini-128k"))
+GEMMA, PHI, WHISPER = (
+    json.loads((CONFIGS.parent / f"{name}.json").read_text())
+    for name in ("configs/gemma-3-4b", "configs/phi-3-mini-128k", "field/whisper")
+)
 SHORT, LONG = (PHI["rope_scaling"][f"{name}_factor"] for name in ("short", "long"))
 
 
@@ -161,6 +164,12 @@ SHORT, LONG = (PHI["rope_scaling"][f"{name}_factor"] for name in ("short", "long
             "--positions=0",
             {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
             "beyond 32,768 tokens: ",
+        ),
+        (
+            WHISPER,
+            "--positions=0",
+            {"max_source_positions": 3000},
+            "positions of the encoder: 1,500 in ours, 3,000 in",
         ),
         (
             {**PLAIN, "model_type": "smollm3", "no_rope_layers": [1, 1]},

@@ -77,8 +77,9 @@ def diff(
     if as_json:
         typer.echo(json_of(parted, notes))
     else:
-        some = " in the settings that were compared" if first.not_asked or second.not_asked else ""
-        lines = [*map(str, parted)] or [f"no differences{some}"]
+        lines = [*map(str, parted)] or [
+            "no differences" + " in the settings that were compared" * bool(first.not_asked or second.not_asked)
+        ]
         screen(soft_wrap=True).print("\n".join([*lines, *notes]), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)

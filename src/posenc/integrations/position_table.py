@@ -131,6 +131,7 @@ class PositionTable:
         tuned_length: the length that the released model supports: the longest input that the config allows if
             there is a scaling, else the trained length.
         admitted_length: the longest input that the program allows or, for the file itself, that the config allows.
+        encoder_length: the number of positions in an encoder's own table; None if the config does not give it.
         layout: the order of a vision tower's patches, as a name in ``attention_layouts.LAYOUTS``; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
@@ -144,6 +145,7 @@ class PositionTable:
     pretrained_length: int | None
     tuned_length: int
     admitted_length: int
+    encoder_length: int | None = None
     layout: str = ""
     program: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -196,6 +198,7 @@ def of(
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,
         admitted_length=admitted,
+        encoder_length=positions.source.get("max_source_positions"),
         layout=positions.layout or "",
         program=program,
         notes=(*positions.assumed, *notes),
