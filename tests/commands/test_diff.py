@@ -127,9 +127,8 @@ def test_what_was_not_asked_is_in_the_answer(tmp_path: Path) -> None:
     config = saved(
         tmp_path, "config.json", {**MODEL, "model_type": "olmo3", "rope_theta": 5e5, "sliding_window": 8}
     )
-    status, (entry,), lines = compared(config, f"mlx:{config}")
-    assert (status, entry["what"], entry["ours"]) == (0, "not_asked", "")
-    assert entry["text"] == "not asked: the windows of 'olmo3'"
+    status, differences, lines = compared(config, f"mlx:{config}")
+    assert (status, differences) == (0, [])
     first, second, *_ = lines.splitlines()
     assert first == "no differences in the settings that were compared"
     assert second == "note on theirs: not asked: the windows of 'olmo3'"
@@ -141,15 +140,68 @@ def test_a_draft_with_another_table(tmp_path: Path) -> None:
     status, differences, lines = compared(target, "--draft", plain)
     assert (status, differences[0]["what"]) == (1, "frequencies")
     assert "cos first differs by more than 0.01 at position 0" in lines  # by the attention factor
-    short = {**MODEL, "num_hidden_layers": 1, "max_position_embeddings": 2048, "rope_parameters": YARN}
-    status, differences, lines = compared(target, "--draft", saved(tmp_path, "short.json", short))
-    assert "admitted_length" in {one["what"] for one in differences}
-    assert "the draft model allows only 2,048 tokens, but its target allows 32,768" in lines
     copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
     assert compared(target, "--draft", copied) == (0, [], "no differences\n")
-    windows = saved(tmp_path, "windows.json", json.loads((CONFIGS / "gemma-3-4b.json").read_text()))
-    wide = saved(tmp_path, "wide.json", {**MODEL, "head_dim": 256, "rope_theta": 1e6})
-    assert "at position 1" in compared(windows, "--draft", wide)[2]  # whose types have other names
+
+
+PLAIN = {**MODEL, "rope_theta": 1e6}
+GEMMA, PHI, WHISPER = (
+    json.loads((CONFIGS.parent / f"{name}.json").read_text())
+    for name in ("configs/gemma-3-4b", "configs/phi-3-mini-128k", "field/whisper")
+)
+SHORT, LONG = (PHI["rope_scaling"][f"{name}_factor"] for name in ("short", "long"))
+
+
+@pytest.mark.parametrize(
+    ("ours", "option", "changes", "line"),
+    [
+        (GEMMA, "--draft", {**PLAIN, "head_dim": 256}, "at position 1\n"),  # whose layer types have other names
+        (PLAIN, "--draft", {"head_dim": 256, "rope_theta": 1e4}, "\ncos was not compared, because no layers"),
+        (PLAIN, "--draft", {"max_position_embeddings": 2048}, "draft model allows only 2,048 tokens, but its"),
+        (PLAIN, "--draft", {"max_position_embeddings": 2048}, "longest allowed input is 32,768 in ours, 2,048 in"),
+        (
+            PLAIN,
+            "--positions=0",
+            {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
+            "beyond 32,768 tokens: ",
+        ),
+        (
+            WHISPER,
+            "--positions=0",
+            {"max_source_positions": 3000},
+            "positions of the encoder: 1,500 in ours, 3,000 in",
+        ),
+        (
+            {**PLAIN, "model_type": "smollm3", "no_rope_layers": [1, 1]},
+            "--positions=0",
+            {"no_rope_layers": [1, 0]},
+            "rotary: in 1 of 2 layers, the encoding is rotary in ours, nope in theirs\n",
+        ),
+        (
+            PHI,
+            "--positions=9",
+            {"original_max_position_embeddings": 8192},
+            "all: in requests of 4,097 to 8,192 tok",
+        ),
+        (
+            PHI,
+            "--positions=9",
+            {"rope_scaling": {"type": "su", "short_factor": LONG, "long_factor": SHORT}},  # the lists are swapped
+            "\nall: in requests of up to 4,096 tokens, frequencies of 46 of 48 pairs differ",
+        ),
+        (
+            PHI,
+            "--positions=9",
+            {"rope_scaling": {"type": "su", "short_factor": SHORT, "long_factor": SHORT}},
+            "all: in requests of more than 4,096 tokens, frequencies of 46 of 48 pairs differ",
+        ),
+    ],
+)
+def test_a_line_for_two_configs(
+    ours: dict[str, Any], option: str, changes: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    theirs = changes if "model_type" in changes else {**ours, **changes}
+    assert line in compared(saved(tmp_path, "ours.json", ours), option, saved(tmp_path, "theirs.json", theirs))[2]
 
 
 def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:

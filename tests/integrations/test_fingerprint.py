@@ -129,6 +129,8 @@ def test_the_doors(tmp_path: Path) -> None:
     assert told("diff", line, str(LLAMA)) == told("diff", str(LLAMA), line) == (0, "the same position settings")
     qwen = str(CONFIGS / "gpt-oss-20b.json")
     assert told("diff", line, qwen) == (1, f"different position settings: theirs has {of_file(Path(qwen))}")
+    answer = json.loads(told("diff", qwen, line, "--json")[1])
+    assert [one["theirs"] for one in answer["differences"] if one["ours"] == of_file(Path(qwen))] == [line]
     assert told("inspect", str(LLAMA), "--for", "vllm,sglang", "--fingerprint") == (0, f"{line}\n{line}")
     _, answers = told("inspect", str(LLAMA), "--for", "vllm", "--json")
     assert json.loads(answers)[0]["fingerprint"] == line

@@ -56,7 +56,7 @@ def test_a_table_says_what_the_encodings_compute(path: Path) -> None:
         x = (2**0.5 * torch.sin(torch.arange(1.0, layer.head_dim + 1, dtype=torch.float64) ** 2)).float()
         q, k = encodings[kinds[name]].at(torch.tensor([0, 777]).expand(shape)).rotate(*2 * [x.expand(1, 1, 2, -1)])
         factor = softmax_factor(positions.recipes[kinds[name]])
-        score = float(q[0, 0, 1] @ k[0, 0, 0]) * factor / layer.head_dim**0.5
+        score = float(q[0, 0, 1] @ k[0, 0, 0]) * factor / (positions.query_dim or layer.head_dim) ** 0.5
         assert layer.score(777) == pytest.approx(score, abs=1e-4)
 
 

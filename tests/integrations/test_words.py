@@ -109,7 +109,7 @@ def score(layer: LayerTable, distance: int) -> float:
     x = np.sqrt(2) * np.sin(np.arange(1, layer.head_dim + 1, dtype=np.float64) ** 2)
     multiplied = cos(layer, distance)
     multiplied[: 2 * len(layer.frequencies)] *= layer.attention_factor
-    return float(layer.softmax_factor * (x**2 * multiplied).sum() / np.sqrt(layer.head_dim))
+    return float(layer.softmax_factor * (x**2 * multiplied).sum() / np.sqrt(layer.query_dim or layer.head_dim))
 
 
 def errors(one: LayerTable, other: LayerTable) -> list[tuple[float, float]]:
@@ -153,7 +153,7 @@ def test_diff_names_every_field_with_its_error_alone(model: str) -> None:
         found = differences(put(table, name, layer), put(table, name, changed), POSITIONS)
         assert [(d.what, d.layer_type) for d in found] == [(what, name)] * bool(PHRASES[what].differs), (name, what)
         assert all(PHRASES[what].differs.rstrip(":") in str(difference) for difference in found), (name, what)
-        applies = layer.frequencies and what not in ("encoding", "head_dim")
+        applies = layer.frequencies and what not in ("encoding", "head_dim", "query_dim")
         wanted = errors(layer, changed) if found and applies else []
         if not any(map(any, wanted)):
             assert "off by" not in "".join(map(str, found)), (name, what)

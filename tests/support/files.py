@@ -54,5 +54,7 @@ def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
     """Return the exit status of posenc diff, the differences in its JSON, and its printed lines."""
     run = CliRunner()
     as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
-    assert as_json.exit_code == lines.exit_code
-    return lines.exit_code, json.loads(as_json.stdout), lines.stdout
+    answer = json.loads(as_json.stdout)
+    notes = lines.stdout.splitlines()[len(answer["differences"]) or 1 :]
+    assert (as_json.exit_code, answer["notes"]) == (lines.exit_code, notes)
+    return lines.exit_code, answer["differences"], lines.stdout

@@ -1,6 +1,7 @@
 """`posenc diff`: compares the position settings of two models, or of one model in two programs."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -11,6 +12,7 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from posenc.integrations.differences import Difference
     from posenc.integrations.position_table import PositionTable
 
 SOURCES = (
@@ -47,12 +49,14 @@ def diff(
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print, as JSON, all differences and the numerical errors that they cause."),
+        typer.Option(
+            "--json", help="Print, as JSON, all differences, the numerical errors that they cause, and notes."
+        ),
     ] = False,
 ) -> None:
     """Compare position settings; exit with status 1 if they differ: `posenc diff config.json vllm:config.json`."""
     check_there(*(source for source in (ours, theirs, draft) if source is not None))
-    from posenc.integrations.differences import Difference, differences, parting
+    from posenc.integrations.differences import differences, parting
     from posenc.integrations.fingerprint import is_stated
     from posenc.integrations.sources import table
 
@@ -61,35 +65,44 @@ def diff(
         raise InvalidArgument("posenc diff compares two sources; pass either a second source or --draft DRAFT")
     for stated, source, name in ((ours, other, "theirs"), (other, ours, "ours")):
         if is_stated(stated):
-            compare_fingerprint(stated, table(source, as_type=as_type), name)
+            compare_fingerprint(stated, table(source, as_type=as_type), name, as_json)
     at = positions_of(positions)
     first, second = table(ours, other, as_type), table(other, ours, as_type)
     parted = differences(first, second, at)
     if draft is not None:  # a different model, with its own heads and layers
         parted = [one for one in parted if one.what not in NOT_OF_A_DRAFT]
-    both = (first.not_asked, second.not_asked)
-    not_asked = [Difference("not_asked", None, *both, f"not asked: {' and '.join(filter(None, both))}")] * any(both)
+    notes = [*notes_on("ours", first), *notes_on("theirs", second)]
+    if draft is not None and parted:
+        notes.append(parting(first, second))
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in (*parted, *not_asked)], ensure_ascii=False, indent=1))
+        typer.echo(json_of(parted, notes))
     else:
-        lines = [*map(str, parted)] or ["no differences" + " in the settings that were compared" * bool(not_asked)]
-        lines += [*notes_on("ours", first), *notes_on("theirs", second)]
-        if draft is not None and parted:
-            lines.append(parting(first, second))
-        screen(soft_wrap=True).print("\n".join(lines), markup=False, highlight=False)
+        lines = [*map(str, parted)] or [
+            "no differences" + " in the settings that were compared" * bool(first.not_asked or second.not_asked)
+        ]
+        screen(soft_wrap=True).print("\n".join([*lines, *notes]), markup=False, highlight=False)
     if parted:
         raise typer.Exit(1)
 
 
-def compare_fingerprint(stated: str, table: "PositionTable", name: str) -> NoReturn:
+def compare_fingerprint(stated: str, table: "PositionTable", name: str, as_json: bool) -> NoReturn:
     """Print whether the table's fingerprint equals ``stated``, and exit with status 1 if it does not."""
+    from posenc.integrations.differences import Difference
     from posenc.integrations.fingerprint import fingerprint
 
     mark = fingerprint(table)
-    typer.echo(
-        "the same position settings" if mark == stated else f"different position settings: {name} has {mark}"
-    )
+    text = "the same position settings" if mark == stated else f"different position settings: {name} has {mark}"
+    values = (stated, mark) if name == "theirs" else (mark, stated)
+    parted = [Difference("fingerprint", None, *values, text)] * (mark != stated)
+    typer.echo(json_of(parted, []) if as_json else text)
     raise typer.Exit(mark != stated)
+
+
+def json_of(differences: "Sequence[Difference]", notes: Sequence[str]) -> str:
+    """Return the JSON that `--json` prints."""
+    return json.dumps(
+        {"differences": [asdict(one) for one in differences], "notes": notes}, ensure_ascii=False, indent=1
+    )
 
 
 def notes_on(name: str, table: "PositionTable") -> list[str]:

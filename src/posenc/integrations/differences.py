@@ -19,6 +19,7 @@ them, so short texts do not reveal it.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -99,7 +100,7 @@ def differences(
     Layers are compared by index, regardless of the names of their types. A window that is at least as wide as the
     longest input counts as no window. Frequencies differ if their relative difference exceeds eight times the
     rounding error of float32. If a scaling depends on the length of a request, the tables for short requests are
-    also compared.
+    also compared. If a difference is not in all layers of a type, the sentence says in how many.
 
     Args:
         positions: the positions at which errors are computed. The default is 0, L/2, L and 4·L, where L is the
@@ -120,20 +121,24 @@ def differences(
         )
         result.append(Difference(what, layer_type, *values, sentence, errors))
 
-    for (one, other), ((before, after), reached) in product(
-        dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)), _requests(ours, theirs, at)
+    pairs = list(zip(ours.layer_types, theirs.layer_types, strict=False))
+    for (one, other), ((before, after), reached, requests) in product(
+        dict.fromkeys(pairs), _requests(ours, theirs, at)
     ):
-        first = within(before.admitted_length, before.layers[one])
-        second = within(after.admitted_length, after.layers[other])
+        first, second = before[one], after[other]
         layer_type = other if " in layer" in other else one
+        named = [pair for pair in pairs if pair[" in layer" in other] == layer_type]
         for what in sorted(PHRASES, key=lambda name: name != "frequencies"):
-            values = (getattr(first, what), getattr(second, what))
+            values = fields = (getattr(first, what), getattr(second, what))
             text = "" if _same(what, first, second) else PHRASES[what].differs
-            if what == "frequencies" and (text := _frequencies(first, second)):
+            if what == "frequencies" and (text := _frequencies(first, second, not any(requests))):
                 values = _origin(first), _origin(second)
             if text and (what, layer_type, *values) not in [
                 (d.what, d.layer_type, d.ours, d.theirs) for d in result
             ]:
+                many = sum((getattr(before[a], what), getattr(after[b], what)) == fields for a, b in named)
+                part = f"in {many} of {len(named)} layers, " if many < len(named) else ""
+                text = part + requests[what == "frequencies"] + text
                 add(what, layer_type, values, text, _errors(what, first, second, reached))
     for what, phrase in TABLE.items():
         values = (
@@ -148,20 +153,39 @@ def differences(
 
 def _requests(
     ours: PositionTable, theirs: PositionTable, at: tuple[int, ...]
-) -> list[tuple[tuple[PositionTable, PositionTable], tuple[int, ...]]]:
-    """Return the pairs of tables to compare, for long and for short requests, each with the positions at which
-    errors are computed.
+) -> list[tuple[list[dict[str, LayerTable]], tuple[int, ...], tuple[str, str]]]:
+    """Return what to compare, first for the longest requests and then for shorter ones: the layers of both tables,
+    the positions at which errors are computed, and the lengths of the requests in words: before a difference in
+    other fields, and before one in frequencies. Both are empty if requests of all lengths are compared at once, and
+    the first is empty for the longest requests, whose other fields usually apply to every request.
     """
-    if not (ours.short or theirs.short):
-        return [((ours, theirs), at)]
-    shorts = (ours.short or ours, theirs.short or theirs)
-    end, reach = (min(table.admitted_length for table in both) for both in (shorts, (ours, theirs)))
-    near = (shorts, tuple(p for p in at if p < end))
-    return [near] if end == reach else [((ours, theirs), at), near]
+    reach = min(ours.admitted_length, theirs.admitted_length)
+    ends = sorted({reach, *(min(reach, table.short.admitted_length) for table in (ours, theirs) if table.short)})
+    used = {
+        (start, end): [t.short if t.short and end <= t.short.admitted_length else t for t in (ours, theirs)]
+        for start, end in zip((0, *ends), ends, strict=False)
+    }
+    return [
+        (
+            [
+                {
+                    name: within(table.admitted_length if end == reach else end, layer)
+                    for name, layer in table.layers.items()
+                }
+                for table in both
+            ],
+            at if both == [ours, theirs] else tuple(p for p in at if p < end),
+            ("", f"in requests of more than {start:,} tokens, " * bool(start))
+            if end == reach
+            else (f"in requests of {f'{start + 1:,} to' if start else 'up to'} {end:,} tokens, ",) * 2,
+        )
+        for (start, end), both in reversed(used.items())
+    ]
 
 
 def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
-    """Return a sentence that names the first position at which a draft model's cos differs from its target's.
+    """Return a sentence that names the first position at which a draft model's cos differs from its target's, or
+    says that no layers of the two have heads of equal size that rotate.
 
     Args:
         above: differences of cos count only if they exceed this number in some channel of a head.
@@ -170,11 +194,13 @@ def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) ->
         (layer, other)
         for name, layer in target.layers.items()
         for other in ([draft.layers[name]] if name in draft.layers else draft.layers.values())
-        if layer != other and _turn(layer, other)
+        if _turn(layer, other)
     ]
+    if not pairs:
+        return "cos was not compared, because no layers of target and draft rotate heads of equal size"
     reach = min(target.admitted_length, draft.admitted_length)
     for at in torch.arange(reach).split(BLOCK):
-        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs]
+        apart = [(one.cos(at) - other.cos(at)).abs().amax(1) > above for one, other in pairs if one != other]
         if apart and bool((anywhere := torch.stack(apart).any(0)).any()):
             return f"cos first differs by more than {above:g} at position {int(at[anywhere][0]):,}"
     if draft.admitted_length < target.admitted_length:
@@ -202,16 +228,27 @@ def _same(what: str, first: LayerTable, second: LayerTable) -> bool:
     return incomparable or bool(values[0] == values[1])
 
 
-def _frequencies(first: LayerTable, second: LayerTable) -> str:
-    """Return how many frequencies differ and by how much, in words, or an empty string if all are equal."""
+def _frequencies(first: LayerTable, second: LayerTable, every: bool) -> str:
+    """Return how many frequencies differ and by how much, in words, or an empty string if all are equal. If only
+    one scaling is dynamic, return the length beyond which frequencies differ, unless ``every`` is false because
+    requests of other lengths are compared separately.
+    """
     if not first.frequencies or not second.frequencies:
         return ""
     if len(first.frequencies) != len(second.frequencies):
         return "" if _origin(first) == _origin(second) else "frequencies differ:"
     pairs = [sorted(pair) for pair in zip(first.frequencies, second.frequencies, strict=True)]
     off = [more / less if less else math.inf for less, more in pairs if not math.isclose(less, more, rel_tol=CLOSE)]
+    scalings = {str(layer.scaling).partition(" for ")[0] for layer in (first, second)} - {"None"}
+    dynamic = (
+        re.findall(r"dynamic\(.*original_length=(\d+)", "\n".join(scalings)) if every and len(scalings) == 2 else []
+    )
     return (
-        f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:" if off else ""
+        f"frequencies of {len(off)} of {len(pairs)} pairs differ, by factors up to {max(off):.4g}:"
+        if off
+        else f"frequencies differ for inputs beyond {min(map(int, dynamic)):,} tokens:"
+        if dynamic
+        else ""
     )
 
 
@@ -231,7 +268,10 @@ def _errors(what: str, first: LayerTable, second: LayerTable, at: Sequence[int])
     if (
         what not in TURNING
         or not _turn(first, second)
-        or (what == "frequencies" and len(first.frequencies) != len(second.frequencies))
+        or (
+            what == "frequencies"
+            and (len(first.frequencies) != len(second.frequencies) or first.frequencies == second.frequencies)
+        )
     ):
         return ()
     first = replace(first, pairing=first.pairing or second.pairing)  # if one pairing is unknown, use the other

@@ -8,9 +8,10 @@ queries, the softcap, sinks, and the description of a table that is added to the
 includes the frequencies in turns per token, the factor of cos and sin, and the factor of scores, all rounded to
 2⁻⁴⁰. Fields at their defaults are left out, so a new field in a later release changes no fingerprint. Lengths are
 not included, but frequencies that depend on a length (dynamic scaling, lists of factors) are computed for the
-longest allowed input, and again for requests up to the original length if those have other frequencies. Base and
-scaling are not included, because different configs can state the same frequencies with different bases and
-scalings.
+longest allowed input, and again for requests up to the original length if those have other frequencies. Models
+with the same fingerprint can still differ at other lengths: beyond the longest allowed input and, if their original
+lengths differ, between these. Base and scaling are not included, because different configs can state the same
+frequencies with different bases and scalings.
 
     from posenc.integrations import huggingface, position_table
     from posenc.integrations.fingerprint import fingerprint

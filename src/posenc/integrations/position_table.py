@@ -29,7 +29,8 @@ class LayerTable:
     """The positional encoding of the layers of one type.
 
     A pair of channels rotates by p·θ at position p, and cos and sin are multiplied by the attention factor a.
-    Scores are s = q·k·softmax_factor/√D, or c·tanh(s/c) with a softcap of c.
+    Scores are s = q·k·softmax_factor/√D, or c·tanh(s/c) with a softcap of c; in latent attention, D here is
+    ``query_dim``.
 
     Args:
         encoding: ``"rotary"``, ``"nope"``, or the string of another encoding, as in ``posenc.encoding``.
@@ -107,13 +108,14 @@ class LayerTable:
 
         The query is x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1. The score is
         softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate and 1 for others.
+        In latent attention, D under the root is ``query_dim``, but the query has only the channels that rotate.
         """
         if not self.frequencies:
             return 0.0
         factors = self.cos(torch.tensor([distance]))[0]
         factors[: 2 * len(self.frequencies)] *= self.attention_factor
         squares = 2 * (torch.arange(1, len(factors) + 1, dtype=torch.float64) ** 2).sin() ** 2
-        return self.softmax_factor * float(squares @ factors) / math.sqrt(len(factors))
+        return self.softmax_factor * float(squares @ factors) / math.sqrt(self.query_dim or len(factors))
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class PositionTable:
         tuned_length: the length that the released model supports: the longest input that the config allows if
             there is a scaling, else the trained length.
         admitted_length: the longest input that the program allows or, for the file itself, that the config allows.
+        encoder_length: the number of positions in an encoder's own table; None if the config does not give it.
         layout: the order of a vision tower's patches, as a name in ``attention_layouts.LAYOUTS``; empty for text.
         program: the program that computes this table, with its version; empty for the file itself.
         notes: assumptions, and keys that the program ignores.
@@ -142,6 +145,7 @@ class PositionTable:
     pretrained_length: int | None
     tuned_length: int
     admitted_length: int
+    encoder_length: int | None = None
     layout: str = ""
     program: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -194,6 +198,7 @@ def of(
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,
         admitted_length=admitted,
+        encoder_length=positions.source.get("max_source_positions"),
         layout=positions.layout or "",
         program=program,
         notes=(*positions.assumed, *notes),

@@ -276,6 +276,7 @@ TABLE: Mapping[str, Phrase] = {
     "pretrained_length": Phrase(_lengths, "the pretrained length is"),
     "tuned_length": Phrase(differs="the tuned length is"),
     "admitted_length": Phrase(differs="the longest allowed input is"),
+    "encoder_length": Phrase(differs="positions of the encoder:"),
     "layout": Phrase(differs="the layout of the patches is"),
     "program": Phrase(lambda table: f"Computed by {table.program}." if table.program else ""),
     "notes": Phrase(),
