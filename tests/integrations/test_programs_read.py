@@ -588,7 +588,7 @@ HABITS: dict[str, tuple[Any, Any, set[str]]] = {
     "llama.cpp takes dynamic for none, in either spelling": (
         llama_cpp,
         {**PLAIN, "rope_parameters": {"rope_theta": BASE, "type": "dynamic", "factor": 2.0}},
-        set(),
+        {"frequencies"},
     ),
 }
 """Configs that a program reads by a habit of its own or as the class does, and the fields that differ."""
