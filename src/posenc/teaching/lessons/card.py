@@ -38,8 +38,8 @@ class Card:
         lessons: the numbers of the lessons that ask the question, from 0 to 4.
         companies: the companies whose models or papers the question is about.
         rows: the rows of ``lessons.toml`` that the question covers.
-        stage, state: the stage of the lab that answers the question, as ``room/question``, and the query of the state
-            that a served lab opens; a saved lab may lack this state.
+        stage, state: the stage of the lab that answers the question, as ``room/question``, and the query of the
+            state that a served lab opens; a saved lab may lack this state.
         claims: the claims that answer the question.
         prompt: the question.
         answer: the answer in words; ``{}`` is replaced by the number.
