@@ -47,11 +47,13 @@ def test_a_patch_of_the_picture_is_pointed_at(visitor: Any) -> None:
     visitor.answered("picture", "at_row=3&at_column=12")
     assert visitor.readouts("picture")["number in the line"] == "60"
     page.locator("#picture .matrix .cell").first.click()  # numbers beside it set nothing
-    told = page.evaluate(  # as a saved page tells it
-        "async (panel) => (await import('/static/figure.js')).valueAt(panel, 1, 2)",
-        wire.view(find("picture").answer({"at_row": "3", "at_column": "12"}))["panels"][1],
-    )
-    assert (told, page.locator("#picture-at_row").input_value()) == ("row 3, column 13: 61", "3")
+    assert [
+        page.locator("#picture-at_row").input_value(),
+        page.evaluate(  # as a saved page tells it
+            "async (panel) => (await import('/static/figure.js')).valueAt(panel, 1, 2)",
+            wire.view(find("picture").answer({"at_row": "3", "at_column": "12"}))["panels"][1],
+        ),
+    ] == ["3", "row 3, column 13: 61"]
     page.locator("#picture-side-8").check()  # eight rows are left, and the patch stays inside
     visitor.write("#picture-at_column", "15")
     visitor.answered("picture", "side=8&at_row=3&at_column=7")
@@ -284,7 +286,11 @@ def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(vis
     page.get_by_label("Your answer").fill("about an eighth")
     page.get_by_label("Your answer").press("Enter")
     page.get_by_text("This is not a number; write it like 60611").wait_for()
-    for typed, judged in (("1/8", "RightAs the"), ("2", "another number. Try again.1 of 2"), ("0,125", "RightAs the")):
+    for typed, judged in (
+        ("1/8", "RightAs the"),
+        ("2", "another number. Try again.1 of 2"),
+        ("0,125", "RightAs the"),
+    ):
         visitor.write("#quiz input", typed)
         page.locator(".judged", has_text=judged).wait_for()  # a wrong number does not show the answer
     page.locator("#quiz").get_by_text("1 of 2 right at the first try.").wait_for()

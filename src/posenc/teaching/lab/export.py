@@ -111,8 +111,11 @@ def answerable(stage: Stage) -> Stage:
     (control,) = stage.controls
     options = {t: w for t, w in control.shown.items() if _answer(stage, ((control.name, t),))} or control.shown
     default = control.default if control.default in options else next(iter(options))
-    tries = [(words, state) for words, state in stage.tries if _answer(stage, tuple(state.items()))]
-    return replace(stage, tries=tries, controls=[replace(control, options=options, default=default)])
+    return replace(
+        stage,
+        tries=[(words, state) for words, state in stage.tries if _answer(stage, tuple(state.items()))],
+        controls=[replace(control, options=options, default=default)],
+    )
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
