@@ -148,7 +148,6 @@ def test_a_state_is_linked_saved_and_undone(visitor: Any) -> None:
     assert page.locator("#weights .error").inner_text().startswith("heads=1000000000 must be between 1 and 16")
     page.locator("#weights .reset").click()
     visitor.answered("weights", "")
-    assert page.locator("#weights .error").is_hidden()
     page.locator("#weights a.try").first.click()
     visitor.answered("weights", "some=12")
     page.go_back()
@@ -172,6 +171,8 @@ def test_a_state_is_linked_saved_and_undone(visitor: Any) -> None:
     assert b"0.39346934028737157" in csv
     page.locator("#weights .data summary").click()
     page.locator("#weights table", has_text="0.3935").wait_for()
+    page.locator("#weights a.try").last.click()
+    page.locator("#weights ul.key li").nth(7).wait_for()  # names at the ends would be written over each other
 
 
 def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
