@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from posenc.pictures.colours import EMPTY
-from posenc.pictures.compose import compose
+from posenc.pictures.compose import compose, tick_text
 from posenc.pictures.numbers import readout
 from posenc.pictures.scene import AxisScale, Bar, Chart, Disc, Map, Vector
 from posenc.pictures.tables import value_at
@@ -82,7 +82,16 @@ def _heatmap(panel: Map) -> dict[str, Any]:
         "marked_rows": list(heatmap.marked_rows),
         "marked_columns": list(heatmap.marked_columns),
         "picked": "both" if both else "" if panel.texts and not marked else "rows" if down else "columns",
-        **({"texts": panel.texts, "keys": panel.keys} if panel.texts else {}),
+        **(
+            {
+                "texts": panel.texts,
+                "keys": panel.keys,
+                "heads": [tick_text(heatmap.columns, i) for i in range(heatmap.values.shape[1])],
+                "names": [heatmap.rows.name, heatmap.columns.name],
+            }
+            if panel.texts
+            else {}
+        ),
     }
 
 

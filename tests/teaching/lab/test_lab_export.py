@@ -162,12 +162,16 @@ def test_a_page_opens_from_a_file_in_a_state_and_saves_its_pictures(offline: Any
 def test_results_in_a_page_are_those_of_the_study_and_name_no_path_of_this_machine(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, _ = export.packed(find("curves"))
+    own, _ = export.packed(export.answerable(find("curves")))
     monkeypatch.setitem(results._shelf, "study", EXAMPLE)
-    example, stops = export.packed(find("curves"))
+    example, stops = export.packed(export.answerable(find("curves")))
     assert own != example
     assert stops == {"task": ["language", "ordering", "needle"]}
     held = unpacked(example)[""]
+    monkeypatch.setitem(results._shelf, "study", EXAMPLE / "twice")  # it has language alone
+    assert export.states(export.answerable(find("trained-table")), {}, tries=False) == [
+        ()
+    ]  # the default is language
     assert held["readouts"][0]["text"].startswith("the example that comes with posenc")
     assert "import EXAMPLE as study" in held["python"]
     assert str(Path(export.__file__).parents[3]) not in json.dumps(unpacked(example))

@@ -89,7 +89,7 @@ def test_a_saved_page_paints_a_sentence_as_the_library_does(
     ("query", "said"),
     [
         ("sentence=I+love+you&encoding=cope&remove=0", "posenc lab computes all"),
-        ("sentence=alone&order=0", "has 1 words; write 2 to 8"),
+        ("sentence=alone&order=0", "has 1 word; write 2 to 8"),
     ],
 )
 def test_what_a_saved_page_cannot_compute_is_said(offline: Any, tmp_path: Path, query: str, said: str) -> None:

@@ -41,7 +41,10 @@ def test_log_axes_place_powers_evenly() -> None:
 
 def test_the_value_under_the_pointer_is_exact() -> None:
     answer = find("heatmap").answer({"width": "8"})
-    assert value_at(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
+    assert [value_at(answer, 0, 1, 1), value_at(find("picture").answer({}), 1, 1, 1)] == [
+        "dimension 1, position 1: 0.540302",
+        "row 7, column 5: 117.000000",
+    ]
     assert "PE(p)·PE(p+k) 64" in value_at(find("falloff").answer({}), 0, 0, 0)
     with pytest.raises(InvalidArgument, match="must be inside the panel's 8 rows × 64 columns"):
         value_at(answer, 0, 8, 0)

@@ -38,8 +38,8 @@ export class Figure {
 }
 
 // The text for one cell or point of a panel, or "" if the panel contains no text for it.
-export function valueAt({ probe, texts, keys }, row, column) {
-  return probe?.[column] ?? (texts && `${keys[row]}, ${column}: ${texts[row][column]}`) ?? "";
+export function valueAt({ probe, texts, keys, heads, names }, row, column) {
+  return probe?.[column] ?? (texts?.[row][column] && `${names[0]} ${keys[row]}, ${names[1]} ${heads[column]}: ${texts[row][column]}`) ?? "";
 }
 
 // The number of panels per row that makes the smallest panel largest; ties go to the largest total, then the fewest.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from posenc.errors import PosencError
+from posenc.pictures.numbers import short
 
 
 class Verdict(StrEnum):
@@ -111,7 +112,7 @@ def refusal(make: Callable[..., object], *given: object, **named: object) -> str
 
 def near(name: str, value: float, expected: float, within: float) -> Finding:
     """Return a finding that holds if the value differs from ``expected`` by at most ``within``."""
-    return Finding(name, float(value), f"{expected:.10g} ± {within:.0e}", abs(value - expected) <= within)
+    return Finding(name, float(value), f"{expected:.10g} ± {short(within)}", abs(value - expected) <= within)
 
 
 def same(name: str, value: float, expected: float) -> Finding:
@@ -121,9 +122,9 @@ def same(name: str, value: float, expected: float) -> Finding:
 
 def below(name: str, value: float, bound: float) -> Finding:
     """Return a finding that holds if the value is at most ``bound`` and not NaN."""
-    return Finding(name, float(value), f"≤ {bound:.4g}", value <= bound)
+    return Finding(name, float(value), f"≤ {short(bound)}", value <= bound)
 
 
 def above(name: str, value: float, bound: float) -> Finding:
     """Return a finding that holds if the value is at least ``bound`` and finite."""
-    return Finding(name, float(value), f"≥ {bound:.4g}", bound <= value < math.inf)
+    return Finding(name, float(value), f"≥ {short(bound)}", bound <= value < math.inf)

@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
-from posenc.pictures.numbers import MINUS
+from posenc.pictures.numbers import MINUS, short
 from posenc.pictures.tables import value_at
 from posenc.pictures.view import View
 from posenc.teaching.claims.catalogue import CLAIMS
@@ -49,7 +49,9 @@ def claim(name: str) -> dict[str, Any]:
     outcome = run(asked)
     words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {asked.verdict}"
     numbers = [
-        f"{finding.name}: {f'{finding.value:.6g}'.replace('-', MINUS)}, expected {finding.expected}"
-        for finding in outcome.findings
+        f"{found.name}: "
+        + (short(found.value) if abs(found.value) < 1e-4 else f"{found.value:.10g}".replace("-", MINUS))
+        + f", expected {found.expected.replace('-', MINUS)}"
+        for found in outcome.findings
     ]
     return {"verdict": words, "stands": outcome.stands, "findings": [*numbers, *filter(None, [outcome.error])]}

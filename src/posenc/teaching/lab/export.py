@@ -72,8 +72,9 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
     """
     torch.set_num_threads(1)  # answers are small: a second thread would save no time
     (folder / "data").mkdir(parents=True, exist_ok=True)
+    rooms = [replace(r, stages=[answerable(s) if s.fresh else s for s in r.stages]) for r in ROOMS]
     computed = {
-        stage.question: packed(stage) for stage in track([stage for room in ROOMS for stage in room.stages])
+        stage.question: packed(stage) for stage in track([stage for room in rooms for stage in room.stages])
     }
     stops = {name: stops for name, (_, stops) in computed.items()}
     docs = "../index.html" if (folder.resolve().parent / "index.html").is_file() else ""
@@ -83,7 +84,7 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
         page.CARDS: page.cards(site),
         page.PATHS: page.paths(site),
         page.CLAIMS: page.claims(site),
-        **{room.name: page.room_page(room, {}, site) for room in ROOMS},
+        **{room.name: page.room_page(room, {}, site) for room in rooms},
     }
     licence = next(path for path in files("posenc") or () if path.name == "LICENSE")
     texts = {
@@ -100,6 +101,21 @@ def write(folder: Path, track: Callable[[Sequence[Stage]], Iterable[Stage]] = it
 def script_of(name: str, text: str) -> str:
     """Return compressed answers as a classic script, which a page opened from disk can load."""
     return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
+
+
+def answerable(stage: Stage) -> Stage:
+    """Return a stage of a study with only the suggestions, and the tasks of its control, that the study can answer.
+
+    If the study lacks the default task, the first task that it has is the default. If it has none, all remain.
+    """
+    (control,) = stage.controls
+    options = {t: w for t, w in control.shown.items() if _answer(stage, ((control.name, t),))} or control.shown
+    default = control.default if control.default in options else next(iter(options))
+    return replace(
+        stage,
+        tries=[(words, state) for words, state in stage.tries if _answer(stage, tuple(state.items()))],
+        controls=[replace(control, options=options, default=default)],
+    )
 
 
 def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
@@ -121,8 +137,6 @@ def packed(stage: Stage) -> tuple[str, dict[str, list[str]]]:
 
     known = {c.name: c for c in stage.controls}
     stops = {name: _thinned(_reached(stage, c), FINE, c.default) for name, c in known.items()}
-    if stage.fresh:  # a study may lack some tasks
-        stops = {name: [t for t in each if answer(_state(stage, {name: t}))] for name, each in stops.items()}
     answers = packed_answers(stops)
     if len(answers) * (1 + len(stage.tries)) <= 2 * MOST:  # sharing saves less than half
         with_tries = packed_answers(stops, tries=True)

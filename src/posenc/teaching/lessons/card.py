@@ -38,7 +38,8 @@ class Card:
         lessons: the numbers of the lessons that ask the question, from 0 to 4.
         companies: the companies whose models or papers the question is about.
         rows: the rows of ``lessons.toml`` that the question covers.
-        stage: the stage of the lab that answers the question, as ``room/question``.
+        stage, state: the stage of the lab that answers the question, as ``room/question``, and the query of the
+            state that a served lab opens; a saved lab may lack this state.
         claims: the claims that answer the question.
         prompt: the question.
         answer: the answer in words; ``{}`` is replaced by the number.
@@ -63,6 +64,7 @@ class Card:
     options: Sequence[Option] = ()
     number: str = ""
     tolerance: float = 0.0
+    state: str = ""
     interview: bool = False
 
     @property

@@ -81,17 +81,13 @@ def cut(
 
 
 def _around(numbers: Tensor, row: int, column: int) -> Heatmap:
-    """Show the numbers of a patch and its neighbours, coloured by their distance in the sequence."""
+    """Show the numbers of a patch and its neighbours, NaN outside the image."""
     framed = pad(numbers.double(), (1, 1, 1, 1), value=math.nan)[row : row + 3, column : column + 3]
     rows, columns = (
         labelled(name, (str(at) * (0 <= at < len(numbers)) for at in range(middle - 1, middle + 2)))
         for name, middle in (("row", row), ("column", column))
     )
-    away = (framed - numbers[row, column]).abs()
-    words = tuple(
-        tuple("" if math.isnan(number) else f"{number:.0f}" for number in line) for line in framed.tolist()
-    )
-    return Heatmap("number in the line; brighter is further away", away, rows, columns, "magnitude", words=words)
+    return Heatmap("number in the line; brighter is later", framed, rows, columns, "magnitude")
 
 
 @lru_cache

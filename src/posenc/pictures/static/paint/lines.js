@@ -22,10 +22,10 @@ export class Lines extends Panel {
     const every = this.ends();
     const ends = together(every);
     const longest = Math.max(...ends.map((end) => end.name.length)) * letter() + 20 * u;
-    const named = longest < width * 0.34;
-    const listed = named || every.length < 2 ? [] : every;
+    const touch = (a, b) => a !== b && Math.max(a.across, b.across) < EARLY && Math.abs(a.across - b.across) * width < longest / 2 && Math.abs(a.share - b.share) < 0.04;
+    const named = longest < width * 0.34 && !ends.some((a) => ends.some((b) => touch(a, b)));
     const sample = ({ colour, name, dash }) => (panel.apart && colour !== "level" ? keyEntry(`dots ${colour}`, name, "0 13") : keyEntry(`curve ${colour}`, name, dash));
-    this.key.replaceChildren(...listed.map(sample));
+    this.key.replaceChildren(...(named || every.length < 2 ? [] : every).map(sample));
     const height = Math.max(120 * u, this.field.clientHeight);
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const [, last] = panel.x.ticks.at(-1) ?? [0, ""];

@@ -1,6 +1,6 @@
 // The controls: each shows and changes one value of the state; controls with the same name show the same value.
 import { chips } from "./chips.js";
-import { button, clamp } from "./paint/elements.js";
+import { button } from "./paint/elements.js";
 
 export function wireControls(room, state) {
   const wired = [...room.querySelectorAll("[data-kind][data-name]")].map((element) => {
@@ -49,7 +49,7 @@ function number(element, state, name) {
   const stops = slider.dataset.stops.split(" ").map(Number);
   const within = (value) => (below ? Math.min(value, Number(state.get(below)) - 1) : value); // the library checks other bounds
   const set = (value) => state.set(name, String(within(value)));
-  const step = (by) => set(stops[clamp(nearest(stops, Number(state.get(name))) + by, 0, stops.length - 1)]);
+  const step = (by, now = Number(state.get(name))) => set((by > 0 ? stops.find((stop) => stop > now) : stops.findLast((stop) => stop < now)) ?? now);
   typed.addEventListener("change", () => {
     // A saved page has answers only for the slider's stops, so a typed number becomes the nearest stop.
     const given = "nearest" in typed.dataset ? stops[nearest(stops, Number(typed.value))] : Number(typed.value);

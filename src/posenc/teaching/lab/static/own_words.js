@@ -36,7 +36,7 @@ export function ownWords(content, state) {
   const encoding = state.get("remove") === "0" ? state.get("encoding") ?? "rotary" : "nope";
   const words = state.get("sentence")?.split(" ") ?? ["dog", "bites", "man"];
   if (!COMPUTED.includes(encoding)) throw new Error("With your own words, this page can compute only NoPE, sinusoidal, RoPE and ALiBi; posenc lab computes all encodings.");
-  if (words.length < 2 || words.length > 8) throw new Error(`The sentence has ${words.length} words; write 2 to 8.`);
+  if (words.length < 2 || words.length > 8) throw new Error(`The sentence has ${words.length} word${words.length > 1 ? "s" : ""}; write 2 to 8.`);
   const order = (state.get("order") ?? "2-1-0").split("-").map(Number);
   const moved = order.map((i) => words[i]);
   const outputs = [words, moved].map((each) => attended(each, encoding, state.get("causal") === "1"));

@@ -3,6 +3,7 @@ import { getJson } from "./ask.js";
 import { keep, recall } from "./keep.js";
 import { button, html } from "./paint/elements.js";
 
+const fraction = (text) => text.split("/").map(Number).reduce((over, under) => over / under);
 const words = (className, text) => html("p", { class: className }, text);
 
 export class Quiz {
@@ -69,12 +70,13 @@ export class Quiz {
 
   async compare(card, text) {
     if (card.querySelector("textarea")) return this.judge(card, null, card.dataset.answer);
-    const given = Number(text.replaceAll("−", "-").replace(/[\s\u202f,]/g, ""));
-    if (!Number.isFinite(given)) return this.tell(card, words("error", "This is not a number; write it like 60611 or -1.1"));
+    const plain = text.replaceAll("−", "-").replace(/[\s\u202f]/g, "");
+    const readings = [plain.replaceAll(",", ""), plain.replace(",", ".")].map(fraction); // a comma may be a decimal point
+    if (!readings.some(Number.isFinite)) return this.tell(card, words("error", "This is not a number; write it like 60611, 1/8 or -1.1"));
     try {
       const { number, tolerance, answer } = await computed(card.dataset);
-      const right = Math.abs(given - number) <= tolerance;
-      return this.judge(card, right, `${right ? "As the library computes it." : "The library computes another number."} ${answer}`);
+      const right = readings.some((given) => Math.abs(given - number) <= tolerance);
+      return this.judge(card, right, right ? `As the library computes it. ${answer}` : "The library computes another number. Try again.");
     } catch (error) {
       return this.tell(card, words("error", error.message));
     }

@@ -53,7 +53,7 @@ export class Stage {
     if (key in content) return content[key];
     if (this.parameters.includes("sentence")) return ownWords(content, new Map(this.shown()));
     const count = Object.keys(content).length;
-    throw new Error(`This page has answers for ${count} states of this stage, but not for this one. Undo one step, or press Reset; posenc lab answers every state.`);
+    throw new Error(!count ? "The study of this page has no runs for this stage." : `This page has answers for ${count} states of this stage, but not for this one. Undo one step, or press Reset; posenc lab answers every state.`);
   }
 
   wake() {
