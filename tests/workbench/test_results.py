@@ -35,11 +35,9 @@ LANGUAGE = Criteria("language", task_class("language").question, "loss", 3.0, 2.
 
 
 def test_wilson_and_t_intervals_have_their_known_values() -> None:
-    low, high = wilson(128, 256)  # half of 256: ±6 points
-    assert (low, high) == (pytest.approx(0.4392, abs=1e-4), pytest.approx(0.5608, abs=1e-4))
+    assert wilson(128, 256) == pytest.approx((0.4392, 0.5608), abs=1e-4)  # half of 256: ±6 points
     assert wilson(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
-    low, high = student([1.0, 2.0, 3.0])  # 4.3027 · 1 / √3
-    assert high - 2.0 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    assert student([1.0, 2.0, 3.0])[1] - 2.0 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
     assert all(math.isnan(end) for end in student([1.0]))
 
 
@@ -72,12 +70,11 @@ def test_what_holds_lost_at_most_a_twentieth_at_the_far_end_of_its_interval() ->
 
     With 94 right, the interval reaches 0.97, so that this is undecided too.
     """
-    kept, open_, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (1.0, 0.97, 0.84))
+    kept, open_, past, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (1.0, 0.97, 0.94, 0.84))
     assert [each.standing(each.rows[0]) for each in (kept, open_, lost)] == ["holds", "undecided", "worse"]
     assert open_.verdict(open_.rows[0]) == "undecided, at 0.97"
     assert "ALiBi is undecided on needle" in answer([open_])
     assert lost.verdict(lost.rows[0]) == "worse, at 0.84"
-    past = summarise(NEEDLE, [run("alibi", 1.0, 0.94)])
     assert past.verdict(past.rows[0]) == "undecided, at 0.94"
     seeds = summarise(NEEDLE, [run("alibi", 1.0, share, seed) for seed, share in enumerate((1.0, 0.97, 0.94))])
     assert seeds.standing(seeds.rows[0]) == "undecided"

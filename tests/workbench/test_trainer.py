@@ -35,14 +35,11 @@ def trained(
     """
     made = task_of(plan, python_text())
     model = build(plan, made)
-    seen = 0
 
     def report(progress: Progress) -> None:
-        nonlocal seen
-        seen = max(seen, progress.first + len(progress.curve.losses))
         if firsts is not None:
             firsts.append(len(progress.curve.losses))
-        if killed_at and seen >= killed_at:
+        if killed_at and progress.first + len(progress.curve.losses) >= killed_at:
             raise KilledError
 
     done = learn(model, made, plan, report, state)

@@ -57,9 +57,8 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
         console.print(
             ": ".join(filter(None, (f"\nThe verdict of {outcome.claim.name} does not hold", outcome.error)))
         )
-        for finding in outcome.findings:
-            if not finding.ok:
-                console.print(f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}")
+        for finding in (finding for finding in outcome.findings if not finding.ok):
+            console.print(f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}")
     standing = sum(o.stands for o in outcomes)
     seconds = sum(o.seconds for o in outcomes)
     console.print(f"\n{standing} of {len(outcomes)} verdicts hold ({seconds:.0f} s)")

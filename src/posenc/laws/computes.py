@@ -37,8 +37,7 @@ def acts_where_it_declares(subject: Subject) -> None:
     acting = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
-        rotated = here.rotate(q, k)
-        alike = (a.shape == b.shape and torch.equal(a, b) for a, b in zip(rotated, (q, k), strict=True))
+        alike = (a.shape == b.shape and torch.equal(a, b) for a, b in zip(here.rotate(q, k), (q, k), strict=True))
         acting |= set() if all(alike) and not here.remaps else {"queries_keys"}
         acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         owed(not here.awaits_content, "a layer still awaits content after with_content")

@@ -38,9 +38,13 @@ def low_precision_rounds_once(subject: Subject) -> None:
             for name, *numbers in zip("qk", rotated, *wider, strict=True):
                 _rounds_once(f"{name} of layer {layer}", dtype, *numbers)
             if here.scale is not None and there.scale is not None and precise.scale is not None:
-                exactly = 2.0**-23 * precise.scale.abs()
                 _rounds_once(
-                    f"scale of layer {layer}", torch.float32, here.scale, there.scale, precise.scale, exactly
+                    f"scale of layer {layer}",
+                    torch.float32,
+                    here.scale,
+                    there.scale,
+                    precise.scale,
+                    allowed=2.0**-23 * precise.scale.abs(),
                 )
             again, bias = [tensor.float() for tensor in rotated], torch.zeros(1)
             if here.bias is not None:
@@ -86,11 +90,10 @@ def gradients_are_exact(subject: Subject) -> None:
     Do not use ``detach``, ``.data`` or ``no_grad`` between the inputs or parameters and the results.
     """
     encoding = subject.build().double()
-    names = [name for name, _ in encoding.named_parameters()]
     module, positions = Whole(subject, encoding), subject.along(torch.tensor([0, 3, 4]))
 
     def everything(*given: Tensor) -> tuple[Tensor, ...]:
-        parameters = {f"encoding.{n}": p for n, p in zip(names, given[4:], strict=True)}
+        parameters = {n: p for (n, _), p in zip(module.named_parameters(), given[4:], strict=True)}
         return tuple(torch.func.functional_call(module, parameters, (*given[:4], positions)))
 
     wanted = [t[:1].clone().requires_grad_() for t in inputs(subject, 3, torch.float64)]

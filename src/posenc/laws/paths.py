@@ -47,8 +47,8 @@ def paths_are_scores(subject: Subject) -> None:
     """
     S = subject.longest(SEVERAL_BLOCKS)
     for layer, here, _, _ in Meeting.of(subject, S, S).layers:
-        fall = None if here.bias is None else here.bias.fall
-        if here.bias is not None and fall is not None:  # these sequences are too short for attention to use fall
+        # These sequences are too short for attention to use fall.
+        if here.bias is not None and (fall := here.bias.fall) is not None:
             most = -fall[:, None] * torch.arange(S - 1, -1, -1)
             above = (here.bias.rows(S - 1, S, S)[:, :, 0] - most).clamp(min=0)
             near(above, torch.zeros_like(above), ROUNDING * S, f"bias of layer {layer} above −fall · distance")

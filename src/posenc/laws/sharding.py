@@ -35,8 +35,10 @@ def unsharded(subject: Subject) -> list[tuple[Layer, Tensor]]:
     """
     length = subject.longest(16) // (2 * RANKS) * 2 * RANKS or subject.longest(16)
     given, every = inputs(subject, length, torch.float64), torch.arange(length)
-    placed_layers = layers(subject, subject.build().double(), subject.plain(length), given)
-    return [(layer, attention(*call(layer, every, every))) for layer in placed_layers]
+    return [
+        (layer, attention(*call(layer, every, every)))
+        for layer in layers(subject, subject.build().double(), subject.plain(length), given)
+    ]
 
 
 def divisions(length: int) -> dict[str, Sequence[Tensor]]:

@@ -164,5 +164,4 @@ def _fact(encoding: Encoding | None, name: str) -> int | None:
     there is none.
     """
     modules = () if encoding is None else encoding.modules()
-    facts = (getattr(module, name, None) for module in modules)
-    return next((fact for fact in facts if type(fact) is int), None)
+    return next((fact for module in modules if type(fact := getattr(module, name, None)) is int), None)

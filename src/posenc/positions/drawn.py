@@ -30,8 +30,7 @@ def randomised(
         return torch.randperm(up_to, generator=generator)[:T].sort().values.to(device)
     drawn = torch.randint(up_to, (T,), generator=generator).unique()
     while len(drawn) < T:  # duplicates are drawn again, so all sets stay equally likely
-        more = torch.randint(up_to, (T - len(drawn),), generator=generator)
-        drawn = torch.cat((drawn, more)).unique()
+        drawn = torch.cat((drawn, torch.randint(up_to, (T - len(drawn),), generator=generator))).unique()
     return drawn.to(device)
 
 
@@ -59,9 +58,8 @@ def pose(
     cuts = torch.randperm(T - 1, generator=generator)[: chunks - 1] + 1
     skips, skip = torch.zeros(T, dtype=torch.int64), 0
     for cut in cuts.sort().values.tolist():
-        new = int(torch.randint(skip, up_to - T + 1, (), generator=generator))
-        skips[cut:] += new - skip
-        skip = new
+        skip = int(torch.randint(skip, up_to - T + 1, (), generator=generator))
+        skips[cut:] = skip
     return (torch.arange(T) + skips).to(device)
 
 

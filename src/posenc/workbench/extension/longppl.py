@@ -209,8 +209,7 @@ def longppl(extension: Extension, curve: Candidate) -> LongPPL:
     assert key is not None
     assert unchanged is not None
     assert curve.tokens is not None
-    far = key.clone()
-    far[:, : extension.original_length] = False
+    far = key & (torch.arange(key.shape[1]) >= extension.original_length)
     some = key.any(1)
     gaps = [_mean(of, key)[some].tolist() for of in (curve.tokens, unchanged)]
     anywhere, beyond = (_over(curve.tokens, which) for which in (key, far))

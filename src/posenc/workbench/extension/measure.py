@@ -156,8 +156,10 @@ def _check(model: LanguageModel, request: Request, width: int, length: int) -> N
             f"length {request.length} is not far enough past the trained length {model.original_length} of "
             f"{model.name}; use --to {model.original_length + width} or more"
         )
-    tuned = ["positions='pose'"] * (request.positions == "pose")
-    tuned += [f"method {m.name!r}" for m in request.methods if m.scaling is None]
+    tuned = [
+        *["positions='pose'"] * (request.positions == "pose"),
+        *(f"method {m.name!r}" for m in request.methods if m.scaling is None),
+    ]
     if tuned and not request.finetune:
         raise InvalidArgument(f"{tuned[0]} requires a fine-tune; add --finetune STEPS")
     model.check_memory(length)

@@ -212,8 +212,6 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
     known = ledger.ids()
     missing = [job for job in jobs if job.plan.id not in known or not job.complete]
     read(sum(job.plan.work for job in jobs if job not in missing))
-
-    failures = carry_out(missing, launcher, ledger, lambda progress: read(progress.work))
-    if failures:
+    if failures := carry_out(missing, launcher, ledger, lambda progress: read(progress.work)):
         raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; finished scores are kept")
     return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -154,13 +154,15 @@ def _over_steps(
     value; these values are averaged over the seeds that reached each step."""
     by_plan = {plan.id: dict(values(plan)) for plan in plans}
     steps = sorted({step for pairs in by_plan.values() for step in pairs})
-    lines = []
-    for (encoding, at), seeds in by_setting(plans).items():
-        rows = [[by_plan[plan.id].get(step, math.nan) for step in steps] for plan in seeds]
-        lines.append(
-            Line(style(encoding).label + (f" ({at})" if at else ""), torch.tensor(rows).nanmean(0), encoding)
+    lines = tuple(
+        Line(
+            style(encoding).label + (f" ({at})" if at else ""),
+            torch.tensor([[by_plan[plan.id].get(step, math.nan) for step in steps] for plan in seeds]).nanmean(0),
+            encoding,
         )
-    return (Lines(name, tuple(lines), Axis("step", tuple(steps), "steps"), name, unit),) if steps else ()
+        for (encoding, at), seeds in by_setting(plans).items()
+    )
+    return (Lines(name, lines, Axis("step", tuple(steps), "steps"), name, unit),) if steps else ()
 
 
 def _means(values: Sequence[float], width: int) -> list[tuple[float, float]]:

@@ -6,6 +6,7 @@ same names and checks.
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,7 @@ class Setting:
         if self.by_task and "=" in text:
             parts = re.split(r",(?=[^,]*=)", text)  # split at commas before a task, not before a value
             pairs = [(task.strip(), value) for task, _, value in (part.partition("=") for part in parts)]
-            named = [task for task, _ in pairs]
-            if twice := [task for task in named if named.count(task) > 1]:
+            if twice := [task for task, count in Counter(task for task, _ in pairs).items() if count > 1]:
                 raise InvalidArgument(
                     f"{name}={text!r} names {twice[0]} twice; list several values as in {twice[0]}=1,2"
                 )

@@ -165,8 +165,10 @@ class TaskResult:
         worse. The joint error rate of these exclusions is 5%. A difference without an interval excludes no row.
         """
         sign = self.task.sign
-        ranked = [row for row in self.rows if row.ranked and length in row.values]
-        ranked.sort(key=lambda row: sign * row.values[length].mean)
+        ranked = sorted(
+            (row for row in self.rows if row.ranked and length in row.values),
+            key=lambda row: sign * row.values[length].mean,
+        )
         gaps = ((row, _gap(self.task, row, ranked[0], length, len(self.rows))) for row in ranked)
         return tuple(row for row, gap in gaps if gap is None or not min(sign * gap.low, sign * gap.high) > 0)
 

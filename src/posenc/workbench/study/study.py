@@ -246,8 +246,9 @@ def as_toml(study: Study, folder: Path) -> str:
     Paths are relative to ``folder``, in which the TOML file will be stored.
     """
     paths = {name: Path(os.path.relpath(getattr(study, name), folder)) for name in _paths(vars(study))}
-    settings = vars(study) | paths
-    return "".join(f"{name} = {_value(value)}\n" for name, value in settings.items() if value is not None)
+    return "".join(
+        f"{name} = {_value(value)}\n" for name, value in (vars(study) | paths).items() if value is not None
+    )
 
 
 def _value(value: Any) -> str:

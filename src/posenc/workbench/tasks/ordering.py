@@ -30,9 +30,8 @@ class Ordering(DrawnTask):
         tokens = torch.randint(SYMBOLS, (rows, length), generator=generator)
         kind = torch.arange(rows) % 4  # 0, 1: ascending; 2: one swap; 3: random
         ascending = tokens.sort(dim=1).values
-        swapped = _swap_one_descent(ascending, generator)
         tokens = torch.where((kind == 3)[:, None], tokens, ascending)
-        tokens = torch.where((kind == 2)[:, None], swapped, tokens)
+        tokens = torch.where((kind == 2)[:, None], _swap_one_descent(ascending, generator), tokens)
         descents = (tokens[:, 1:] < tokens[:, :-1]).cumsum(1)
         so_far = torch.cat((torch.ones(rows, 1, dtype=torch.int64), (descents == 0).long()), dim=1)
         return Batch(tokens, so_far)
@@ -43,6 +42,5 @@ def _swap_one_descent(ascending: torch.Tensor, generator: torch.Generator) -> to
     rises = (ascending[:, 1:] > ascending[:, :-1]).double()
     rises[rises.sum(1) == 0, 0] = 1.0  # a row of one symbol has no pair to swap and stays ascending
     at = torch.multinomial(rises, 1, generator=generator)
-    swapped = ascending.clone()
     left, right = ascending.gather(1, at), ascending.gather(1, at + 1)
-    return swapped.scatter_(1, at, right).scatter_(1, at + 1, left)
+    return ascending.scatter(1, at, right).scatter(1, at + 1, left)

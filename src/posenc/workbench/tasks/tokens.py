@@ -66,9 +66,9 @@ class Pieces:
         """Return the tokens of each piece, as numbers of type ``dtype``."""
         texts = [piece.decode(errors="replace") for piece in pieces]
         code = "H" if self.dtype == torch.uint16 else "i"
-        encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        tokens = [array(code, each.ids) for each in encodings]
-        del encodings
+        tokens = [
+            array(code, each.ids) for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ]
         trim()
         return tokens
 
