@@ -37,11 +37,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Does each program release compute the encoding that a published config specifies? *equal*: yes (lengths are not
-compared). *cos …*: no; the number is the largest error of cos (times the attention factor) at positions up to
-four times the trained length. *window* or another field: this field differs. *refused*: the release does not
-run the model. *not read*: posenc does not know how the release reads it. *not asked*: posenc did not run the
-program's model file.
+Which releases compute the encoding of a published config? *equal*: these (lengths are not compared). *cos …*:
+not; the largest error of cos (times the attention factor) at positions up to four times the trained length.
+*window* or another field: this field differs. *refused*: the release does not run the model. *not read*: posenc
+does not know how. *not asked*: its model file was not run.
 `python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
