@@ -152,14 +152,14 @@ def _pairing(layer: LayerTable, table: PositionTable) -> str:
 
 def _window(layer: LayerTable, table: PositionTable) -> str:
     before = count((layer.window or 1) - 1)
-    seen = (
+    visible = (
         f"itself, the {before} before it and the {count(layer.window_after)} after it"
         if layer.window_after
         else "only itself"
         if layer.window == 1
         else f"itself and the {before} before it"
     )
-    return f"; a token sees {seen}"
+    return f"; a token sees {visible}"
 
 
 def _wavelengths(layer: LayerTable, table: PositionTable) -> str:

@@ -49,9 +49,9 @@ def claim(name: str) -> dict[str, Any]:
     outcome = run(asked)
     words = f"{'Confirmed' if outcome.stands else 'Not confirmed'}: {asked.verdict}"
     numbers = [
-        f"{found.name}: "
-        + (short(found.value) if abs(found.value) < 1e-4 else f"{found.value:.10g}".replace("-", MINUS))
-        + f", expected {found.expected.replace('-', MINUS)}"
-        for found in outcome.findings
+        f"{result.name}: "
+        + (short(result.value) if abs(result.value) < 1e-4 else f"{result.value:.10g}".replace("-", MINUS))
+        + f", expected {result.expected.replace('-', MINUS)}"
+        for result in outcome.findings
     ]
     return {"verdict": words, "stands": outcome.stands, "findings": [*numbers, *filter(None, [outcome.error])]}
