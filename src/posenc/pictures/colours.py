@@ -65,8 +65,11 @@ def stylesheet() -> str:
 
 
 def _variables(paper: Paper) -> dict[str, str]:
-    names = {name: line(name, paper) for name in LINES}
-    return asdict(paper) | names | {f"{name}-text": text(name, paper) for name in LINES}
+    return (
+        asdict(paper)
+        | {name: line(name, paper) for name in LINES}
+        | {f"{name}-text": text(name, paper) for name in LINES}
+    )
 
 
 def tones() -> str:
@@ -105,8 +108,7 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, ...], ...]:
         "signed": (paper.negative, paper.paper, paper.positive),
     }
     anchors = [rgb(name) for name in names[scale]]
-    places = [code / (EMPTY - 1) * (len(anchors) - 1) for code in range(EMPTY)]
-    return tuple(_between(anchors, place) for place in places)
+    return tuple(_between(anchors, code / (EMPTY - 1) * (len(anchors) - 1)) for code in range(EMPTY))
 
 
 def _between(anchors: Sequence[Sequence[int]], place: float) -> tuple[int, ...]:

@@ -142,7 +142,6 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
         high = low + (abs(low) or 1.0)
     if any(value <= low for value, _ in marks):
         low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
-    label = with_unit(axis.name, axis.unit, "log scale" if axis.log else "")
     if axis.labels or (axis.log and len(axis.values) <= TICKED):
         ticks = tuple((value, tick_text(axis, i)) for i, value in enumerate(axis.values))
     elif axis.log:
@@ -150,7 +149,7 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     else:
         integers = all(float(v).is_integer() for v in axis.values)
         ticks = with_texts([t for t in round_steps(low, high) if not integers or float(t).is_integer()])
-    return AxisScale(label, low, high, ticks, axis.log)
+    return AxisScale(with_unit(axis.name, axis.unit, "log scale" if axis.log else ""), low, high, ticks, axis.log)
 
 
 def _curve(panel: Lines, index: int) -> Curve:

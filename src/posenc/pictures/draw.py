@@ -75,8 +75,9 @@ def draw(view: View, paper: Paper = LIGHT, *, column: bool = False) -> Figure:
     down = -(-len(panels) // across)
     width = COLUMN if column else PAGE if across == 1 else 1.4 * PAGE
     names = max((len(panel.rows.ticks) for panel in panels if isinstance(panel, Map)), default=0)
-    texts = (f"{name}: {readout(value)}" for name, value in view.readouts.items())
-    readouts = "\n".join(textwrap.fill(text, int(17 * width)) for text in texts)
+    readouts = "\n".join(
+        textwrap.fill(f"{name}: {readout(value)}", int(17 * width)) for name, value in view.readouts.items()
+    )
     height = 1.2 + down * max(2.4, 0.16 * names) + 0.14 * readouts.count("\n")
     with styled(paper):
         figure = Figure((width, height), layout="constrained")

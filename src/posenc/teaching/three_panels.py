@@ -15,8 +15,12 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     """
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)
-    dims = Axis("dimension", code.columns.values[:shown])
-    first = Heatmap("Sinusoidal encoding", code.values[:, :shown], code.rows, dims, code.scale, limit=code.limit)
+    first = replace(
+        code,
+        name="Sinusoidal encoding",
+        values=code.values[:, :shown],
+        columns=Axis("dimension", code.columns.values[:shown]),
+    )
     second = replace(sinusoidal.similarity(code.values), name="Cosine of two positions' encodings")
     single = tuple(dimension for dimension in (0, 1, 10, 20, 50) if dimension < width)
     waves = sinusoidal.waves(width, single, last=99).panels[0]

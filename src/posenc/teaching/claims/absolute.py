@@ -4,6 +4,7 @@ import torch
 
 import posenc
 from posenc.errors import PositionOutOfRange
+from posenc.positions import arange
 from posenc.teaching.claims.claim import Evidence, Finding, Verdict, above, below, claim, refusal, same
 from posenc.workbench.run.settings import Model
 from posenc.workbench.run.transformer import Transformer
@@ -25,7 +26,6 @@ all offsets in a window.
     source=GEHRING,
 )
 def where_a_table_ends() -> Evidence:
-    arange = posenc.positions.arange
     table, larger = posenc.Learned(512, 8), posenc.Learned(1024, 8)
     return (
         *(same(f"length {n} is refused", bool(refusal(table.at, arange(n))), n > 512) for n in (512, 513, 600)),
@@ -46,8 +46,7 @@ def two_ways_past_the_end() -> Evidence:
     model = Transformer(Model(width=32, layers=1), table, 16).initialise(0)
     model(torch.arange(16)[None]).square().mean().backward()
     assert table.weight.grad is not None
-    clamped = posenc.Learned(64, 32, past_end="clamp")
-    last, far = clamped.table(torch.tensor([63, 5000]))
+    last, far = posenc.Learned(64, 32, past_end="clamp").table(torch.tensor([63, 5000]))
     return (
         above("gradient of trained rows", float(table.weight.grad[:16].abs().amax(1).min()), 1e-12),
         below("gradient of rows past the trained length", float(table.weight.grad[16:].abs().max()), 0.0),
@@ -85,10 +84,10 @@ def parameters() -> Evidence:
     source="Vaswani et al. 2017, section 3.5",
 )
 def shapes_stay() -> Evidence:
-    at = posenc.positions.arange(128)
+    at = arange(128)
     x = torch.zeros(2, 128, 128)
     q, k = torch.zeros(2, 1, 1, 8, 64)
-    rotated, _ = posenc.Rotary(64, pairing="half").at(posenc.positions.arange(8)).rotate(q, k)
+    rotated, _ = posenc.Rotary(64, pairing="half").at(arange(8)).rotate(q, k)
     checks = {
         "sinusoidal (128, 512)": posenc.Sinusoidal(512).table(at).shape == (128, 512),
         "sinusoidal (512, 128)": posenc.Sinusoidal(128).table(torch.arange(512)).shape == (512, 128),

@@ -42,8 +42,7 @@ def slopes_by_head_count() -> Evidence:
 )
 def one_geometric_series() -> Evidence:
     def spread(heads: int) -> float:
-        values = slopes(heads)
-        ratios = [b / a for a, b in pairwise(values)]
+        ratios = [b / a for a, b in pairwise(slopes(heads))]
         return max(ratios) - min(ratios)
 
     return (
@@ -64,7 +63,6 @@ def sign_of_the_bias() -> Evidence:
     ours = alibi_bias(4, 8)
     offsets = torch.arange(8)[None, :] - torch.arange(8)[:, None]
     wrong = torch.tensor(slopes(4)).view(-1, 1, 1) * offsets
-    future = torch.ones(64, 64).triu(1).bool()
     rewarded = (0.25 * (torch.arange(64)[None] - torch.arange(64)[:, None])).softmax(-1)
     return (
         same("alibi_bias(4, 8) has shape (4, 8, 8)", tuple(ours.shape) == (4, 8, 8), True),
@@ -74,7 +72,7 @@ def sign_of_the_bias() -> Evidence:
         near("slope·(j − i) of head 1, query 0, key 7", float(wrong[0, 0, 7]), 1.75, 0.0),
         above(
             "mean weight on future keys with slope·(j − i), length 64",
-            float((rewarded * future).sum(-1)[:-1].mean()),
+            float(rewarded.triu(1).sum(-1)[:-1].mean()),
             0.8,
         ),
     )

@@ -22,8 +22,9 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | None = None) -> float:
     """Return the score ⟨R(m)q, R(n)k⟩ in float64."""
     rotary = rotary or posenc.Rotary(q.shape[-1], pairing="half")
-    vectors = ((q, at_q), (k, at_k))
-    rotated_q, rotated_k = (rotary.rotate_keys(x.view(1, 1, 1, -1), torch.tensor([at])) for x, at in vectors)
+    rotated_q, rotated_k = (
+        rotary.rotate_keys(x.view(1, 1, 1, -1), torch.tensor([at])) for x, at in ((q, at_q), (k, at_k))
+    )
     return float((rotated_q * rotated_k).sum())
 
 

@@ -36,12 +36,10 @@ def excess(scaling: Scaling, factor: float) -> list[float]:
     source="Chen et al. 2023 (arXiv 2306.15595), section 2.3 and table 1",
 )
 def interpolation_loses_resolution() -> Evidence:
-    first = math.degrees(frequencies(Linear(8.0))[0])
     fortieth = {s: frequencies(Linear(s))[40] * s for s in (8.0, 32.0, 256.0)}
-    ranges = excess(Linear(8.0), 8.0)
     return (
-        near("first pair (degrees per position)", first, 7.16197, 1e-4),
-        near("largest angle / trained range", max(ranges), 1.0, 1e-12),
+        near("first pair (degrees per position)", math.degrees(frequencies(Linear(8.0))[0]), 7.16197, 1e-4),
+        near("largest angle / trained range", max(excess(Linear(8.0), 8.0)), 1.0, 1e-12),
         *(near(f"factor {s:g}: frequency of pair 40 × factor", f, 10**-2.5, 1e-12) for s, f in fortieth.items()),
     )
 

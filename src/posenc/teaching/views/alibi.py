@@ -17,8 +17,7 @@ def bias(
     heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
 ) -> View:
     """Show the penalty for every query and key, with one map per head and the same colour scale for all maps."""
-    hidden = torch.full((length, length), causal).triu(1)
-    maps = alibi_bias(heads, length).to(torch.float64).masked_fill(hidden, math.nan)
+    maps = alibi_bias(heads, length).double().masked_fill(torch.full((length, length), causal).triu(1), math.nan)
     queries, keys = counted("query", length), counted("key", length)
     panels = tuple(
         Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed")

@@ -28,8 +28,7 @@ def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
 
 def python(text: str, shape: ModelShape, std: float) -> str:
     """Return the encoding as a line of Python that uses only public names."""
-    names = ("width", "heads", "head_dim", "num_positions")
-    given = ", ".join(f"{name}={getattr(shape, name)}" for name in names)
+    given = ", ".join(f"{name}={getattr(shape, name)}" for name in ("width", "heads", "head_dim", "num_positions"))
     return f'posenc.encoding("{_enlarged(parse(text), std)}", {given}, layers=1)'
 
 

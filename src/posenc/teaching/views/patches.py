@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-import posenc
 from posenc.pictures.view import Heatmap, View, counted
+from posenc.positions import Text, Video, multimodal
 from posenc.teaching.views.bounds import Bounds, bounded
 
 PYTHON = """\
@@ -33,9 +33,8 @@ def patches(
         before: the number of text tokens before the video.
         row, column: the position of the marked token.
     """
-    video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
-    spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]
-    positions, following = posenc.positions.multimodal(spans, "qwen2-vl")
+    spans = [Text(before), Video(frames, 2 * rows, 2 * columns), Text(2)]
+    positions, following = multimodal(spans, "qwen2-vl")
     cells = positions[:, before : before + frames * rows * columns].view(3, frames, rows, columns)
     here = cells[:, frame, row, column].tolist()
     panels = tuple(

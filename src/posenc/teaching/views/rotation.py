@@ -158,18 +158,24 @@ def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 6
     rope = posenc.Rotary(head_dim, pairing="half")
     half, inter = rope.rotate_keys(x, at), posenc.Rotary(head_dim, pairing="interleaved").rotate_keys(x, at)
     permuted = rope.rotate_keys(x[..., order], at)
-    rows = (
-        ("x", x),
-        ("interleaved", inter),
-        ("half", half),
-        ("half of permuted x", permuted),
-        ("interleaved, permuted", inter[..., order]),
-    )
-    values = torch.stack([row.flatten() for _, row in rows])
-    names = labelled("rotated as", (name for name, _ in rows))
+    rows = {
+        "x": x,
+        "interleaved": inter,
+        "half": half,
+        "half of permuted x": permuted,
+        "interleaved, permuted": inter[..., order],
+    }
     return View(
         title="The last two rows are equal: the pairings differ only by a permutation",
-        panels=(Heatmap(f"position {position}", values, names, counted("channel", head_dim), "signed"),),
+        panels=(
+            Heatmap(
+                f"position {position}",
+                torch.stack([row.flatten() for row in rows.values()]),
+                labelled("rotated as", rows),
+                counted("channel", head_dim),
+                "signed",
+            ),
+        ),
         readouts={
             "largest difference, half and interleaved": float((half - inter).abs().max()),
             "the same after permuting channels": float((permuted - inter[..., order]).abs().max()),

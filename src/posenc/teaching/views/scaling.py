@@ -52,16 +52,6 @@ def drawn(
     complete = turns(plain, original_length)
     mark = ((complete - 0.5, "one turn in training"),) if 0 < complete < len(plain) else ()
     lines = (Line("unscaled", wavelengths(plain)), Line(name, wavelengths(stretched), "rotary"))
-    panel = Lines(
-        "wavelength",
-        lines[:1] if same else lines,
-        counted("pair", rotary_dim // 2),
-        "wavelength",
-        "positions",
-        y_log=True,
-        marks=mark,
-        levels=((float(original_length), "trained length"),),
-    )
     unslowed = sum(s < 1.0 + 1e-9 for s in slowed)
     slowest = 0 if same else sum(s >= most * (1 - 1e-9) for s in slowed)
     less = len(plain) - unslowed - slowest
@@ -71,7 +61,18 @@ def drawn(
         f"{name} keeps {unslowed} of {len(plain)} pairs, slows {slowest} {by}{rest}"
         if not same
         else "The unscaled frequencies",
-        (panel,),
+        (
+            Lines(
+                "wavelength",
+                lines[:1] if same else lines,
+                counted("pair", rotary_dim // 2),
+                "wavelength",
+                "positions",
+                y_log=True,
+                marks=mark,
+                levels=((float(original_length), "trained length"),),
+            ),
+        ),
         {
             "pairs that keep their frequency": unslowed,
             **({} if same else {f"pairs slowed {by}": slowest, "pairs slowed by less": less}),

@@ -27,8 +27,7 @@ def table(
         raise InvalidArgument(
             f"width={width} must be even, because every pair has a sine and a cosine; use width={width + 1}"
         )
-    encoding = posenc.Sinusoidal(width, base=base, order=order)
-    return encoding.table(torch.tensor(list(positions)), torch.float64)
+    return posenc.Sinusoidal(width, base=base, order=order).table(torch.tensor(list(positions)), torch.float64)
 
 
 @bounded
