@@ -200,21 +200,29 @@ def test_views_by_name() -> None:
 
 
 def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = {
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "num_hidden_layers": 4,
-        "vocab_size": 99,
-        "pad_token_id": 1,
-    }
-    config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
-    path = saved(tmp_path, "config.json", {**config, "num_key_value_heads": 2, "rope_theta": 1e4})
+    path = saved(
+        tmp_path,
+        "config.json",
+        {
+            "model_type": "smollm3",
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "num_hidden_layers": 4,
+            "intermediate_size": 64,
+            "vocab_size": 99,
+            "pad_token_id": 1,
+            "max_position_embeddings": 64,
+            "rope_theta": 1e4,
+        },
+    )
     said = CliRunner().invoke(app, ["inspect", path, "--measure"])
     assert said.exit_code == 0, said.output
     assert "Layers 0 to 2 with RoPE: all 16 channels of a head rotate, in half pairs" in said.output
     assert "Layer 3 without positional encoding." in said.output
     assert "Wavelengths run from 6.283 to 19,869 positions." in said.output
     assert "posenc's reading of the config agrees." in said.output
+    assert not measured(CONFIGS / "phi-3-mini-128k.json")[1]  # its type is "su", which its class refuses
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
     differs = CliRunner().invoke(app, ["inspect", path, "--measure"])
     assert (

@@ -73,7 +73,7 @@ def class_form(config: Mapping[str, Any]) -> Any:
         RefusedByClass: the class refuses the config.
     """
     try:
-        given = json.loads(json.dumps(config), object_hook=_number)
+        given = json.loads(json.dumps(config), object_hook=_current)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the config has a value that JSON cannot represent: {error}; correct it") from error
     kind = config_class(given.get("model_type"))
@@ -94,9 +94,13 @@ def refusals(kind: type) -> Iterator[None]:
         ) from error
 
 
-def _number(value: dict[str, Any]) -> Any:
-    """Return the number that transformers writes as ``{"__float__": "Infinity"}``, and other dicts unchanged."""
-    return float(value["__float__"]) if value.keys() == {"__float__"} else value
+def _current(value: dict[str, Any]) -> Any:
+    """Return the number that transformers writes as ``{"__float__": "Infinity"}``, and a rope dictionary with the
+    type ``"su"``, which Phi-3's class refuses, under its present name; other dicts unchanged.
+    """
+    if value.keys() == {"__float__"}:
+        return float(value["__float__"])
+    return {**value, "type": "longrope"} if value.get("type") == "su" else value
 
 
 @contextmanager

@@ -63,8 +63,6 @@ class ConfigValues:
         if as_type is None and named in ON_HUB:
             self.assumed.append(f"read as {self.model_type}: the code of {named} is on the Hub and was not checked")
         check_keys(stated, self.family, self.model_type)
-        if isinstance(rope := stated.get("rope_scaling"), Mapping) and rope.get("type") == "su":
-            stated = {**stated, "rope_scaling": {**rope, "type": "longrope"}}  # Phi-3's class refuses "su"
         if base is not None:  # for layers that state no base
             stated = {"rope_theta": KEYS["rope_theta"].check("base", base), **stated}
         self.refusal: RefusedByClass | None = None
