@@ -59,7 +59,7 @@ def ask(name: str, limit: float) -> dict[str, object]:
     return {"type": name, "class": "cannot be built", "why": why}
 
 
-def results(names: list[str], workers: int = 2, limit: float = 180.0) -> Iterator[dict[str, object]]:
+def results(names: list[str], workers: int = 2, limit: float = 300.0) -> Iterator[dict[str, object]]:
     """Yield one result per type, in the order of names; each may take ``limit`` seconds of processor time."""
     CONTEXT.set_forkserver_preload(["tools.walk_type"])
     with ThreadPoolExecutor(workers) as pool:
