@@ -37,10 +37,10 @@ tags: [vllm, sglang, mlx, transformers, rope, matrix]
 
 # 30 checkpoints × programs
 
-Which releases compute the encoding of a published config? *equal*: these (lengths are not compared). *cos …*:
-not; the largest error of cos (times the attention factor) at positions up to four times the trained length.
-*window* or another field: this field differs. *refused*: the release does not run the model. *not read*: posenc
-does not know how. *not asked*: its model file never ran.
+Does a release compute a published config's encoding? *equal*: yes (lengths are not compared). *cos …*: no; the
+largest error of cos (times the attention factor) at positions up to four times the trained length. *window* or
+another field: this field differs. *refused*: the release does not run the model. *not read*: posenc does not know
+how. *not asked*: its model file was not run.
 `python -m tools.matrix` writes this page ([how releases are tested](one-config.md#programs)).
 
 """
