@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 from posenc.errors import InvalidArgument, MissingExtra
+from posenc.integrations.huggingface.scaling import SPELLINGS
 
 TRIED = "5.23.0"
 """The newest version of transformers whose model types were all read and measured."""
@@ -95,12 +96,12 @@ def refusals(kind: type) -> Iterator[None]:
 
 
 def _current(value: dict[str, Any]) -> Any:
-    """Return the number that transformers writes as ``{"__float__": "Infinity"}``, and a rope dictionary with the
-    type ``"su"``, which Phi-3's class refuses, under its present name; other dicts unchanged.
+    """Return the number that transformers writes as ``{"__float__": "Infinity"}``, and a rope dictionary with an
+    older name of its type, which Phi-3's class refuses, under the present name; other dicts unchanged.
     """
     if value.keys() == {"__float__"}:
         return float(value["__float__"])
-    return {**value, "type": "longrope"} if value.get("type") == "su" else value
+    return {**value, "type": SPELLINGS[value["type"]]} if str(value.get("type")) in SPELLINGS else value
 
 
 @contextmanager

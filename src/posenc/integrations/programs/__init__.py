@@ -123,7 +123,11 @@ def laid_over(
             the rope dictionary in the overrides has no ``rope_theta`` and ``keeps`` is false.
     """
     served, before = keeps is not None, rope_dictionary(config)
-    given = {form: overrides[form] for form in BOTH_FORMS if form in overrides and (served or overrides[form])}
+    given = {
+        form: overrides[form]
+        for form in BOTH_FORMS
+        if isinstance(overrides.get(form, ""), Mapping | None) and (served or overrides[form])
+    }
     stated = {"rope_theta": None, **getattr(family_of(config), "defaults", {}), **config, **before}
     moved = {"rope_theta", "partial_rotary_factor"} & {*stated} if served and not given else set[str]()
     if lost := sorted(key for key in moved & {*overrides} if overrides[key] != stated[key]):
