@@ -31,14 +31,14 @@ SAYS: dict[str, tuple[str, ...]] = {
         "32 layers with RoPE: all 128 channels of a head rotate, in half pairs (i, i+64)",
         "Trained length 8,192, inputs of up to 131,072 allowed.",
         "Wavelengths run from 6.283 to 20,473,564 positions; unscaled, 35 of 64 pairs complete a turn",
-        "29 keep their frequency, 6 lie in between, 29 are slowed 8 times",
+        "29 unchanged, 6 in between, 29 slowed 8 times",
         "Some Llama models since 3.1 are released with factor 8 and inputs of up to 131,072 tokens.",
         "change cos and sin by up to 0.0093 near position 131,071",  # 0.0037 at this position
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (
         "YaRN scaling by 32",
-        "21 keep their frequency, 25 lie in between, 18 are slowed 32 times",
+        "21 unchanged, 25 in between, 18 slowed 32 times",
         "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
         "YaRN also scales short inputs",
     ),
@@ -298,7 +298,7 @@ def test_a_measured_model_is_a_source_of_diff(tmp_path: Path, monkeypatch: pytes
             {"model_type": "llama", "head_dim": 8, "max_position_embeddings": 64, "rope_theta": 1e4}
             | {"rope_scaling": {"rope_type": "longrope", "short_factor": [0.5, 1, 2, 3], "long_factor": [1] * 4}}
             | {"original_max_position_embeddings": 64},
-            "1 are sped up, 1 keep their frequency, 1 lie in between, 1 are slowed 3 times",
+            "1 sped up, 1 unchanged, 1 in between, 1 slowed 3 times",
         ),
         *(
             (

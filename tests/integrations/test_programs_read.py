@@ -653,6 +653,8 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             "",
             "llama.cpp has no rotation for architecture 'gpt2'",
         ),
+        (vllm, {**PLAIN, "rope_scaling": "yarn"}, "", "rope_scaling='yarn' must be a dictionary; correct it"),
+        (sglang, {**PLAIN, "rope_scaling": ["yarn"]}, "", r"rope_scaling=\['yarn'\] must be a dictionary"),
     ],
     ids=lambda value: value.__name__.split(".")[-1] if hasattr(value, "__name__") else "",
 )

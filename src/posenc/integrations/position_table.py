@@ -264,5 +264,5 @@ def briefly(scaling: Scaling | LengthScaling) -> str:
         for name, value in vars(scaling).items()
         if value != defaults.get(name)
     }
-    inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items())
+    inside = ", ".join(f"{name}={value_text(value)}" for name, value in short.items()).replace("'…'", "…")
     return f"{to_dict(scaling)['scaling']}({inside})"

@@ -180,15 +180,15 @@ def _scaling(layer: LayerTable, table: PositionTable) -> str:
     ]
     most = max(filter(math.isfinite, slowed))
     fates = Counter(
-        "do not rotate"
+        "not rotated"
         if times == math.inf
-        else "are sped up"
+        else "sped up"
         if times < 1 - 1e-9
-        else "keep their frequency"
+        else "unchanged"
         if times < 1 + 1e-9
-        else f"are slowed {most:.4g} times"
+        else f"slowed {most:.4g} times"
         if times > most * (1 - 1e-9)
-        else "lie in between"
+        else "in between"
         for times in slowed
     )
     shares = ", ".join(f"{many} {fate}" for fate, many in fates.items())

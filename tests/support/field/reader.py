@@ -48,7 +48,7 @@ CASES = tuple(
             _GEMMA_4,
             "inspect gemma4.json",
             (r"\b64\b.*\b(keep|turn|rotate)", r"\b192\b.*(stand still|not rotate|are still)", r"\(i, i\+256\)"),
-            ("192 lie in between", r"\b0 are not rotated", "all 512 channels"),
+            ("192 in between", r"\b0 are not rotated", "all 512 channels"),
         ),
         (
             "F37 query scale",

@@ -84,7 +84,7 @@ CASES = tuple(
             unscaled("hunyuan", 1e4),
             (r"omits the model's ntk\(.*1000",),
         ),
-        ("F11", "lablup/mlxcel 1324, 1389", "inspect dynamic.json", ("64 keep their frequency",)),
+        ("F11", "lablup/mlxcel 1324, 1389", "inspect dynamic.json", ("64 unchanged",)),
         (
             "F12",
             "NVIDIA/TensorRT-Model-Connect 692",

@@ -12,12 +12,12 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
-from posenc.integrations.huggingface.keys import check_outer
+from posenc.integrations.huggingface.keys import BOTH_FORMS, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text, text_config
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, query_dim, scales, stated_types, windows
 from posenc.integrations.huggingface.reader import Reader
-from posenc.integrations.huggingface.schema import RECURRENT
+from posenc.integrations.huggingface.schema import KEYS, RECURRENT
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
 LARGEST = 2**24
@@ -76,6 +76,8 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
             f"model_type {model_type!r} has its language model in text_config, which is missing; add text_config, "
             f"or set model_type to {ALIASES[model_type]!r} to read the language model alone"
         )
+    for form in BOTH_FORMS:  # programs change these before they are read
+        KEYS[form].check(form, part.get(form) or {})
     return dict(part), path
 
 
