@@ -196,7 +196,8 @@ def config_of(
     if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has these rotary layer types: "
-            f"{sorted(scaled.rotary_recipes) or 'none'}; pass a language model with exactly one"
+            f"{sorted(scaled.rotary_recipes) or 'none'}; posenc writes for programs only language models "
+            "whose rotary layers are all equal"
         )
     if isinstance(now := scaled.rotary.get("scaling"), DynamicNTK):
         raise InvalidArgument(
