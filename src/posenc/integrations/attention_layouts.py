@@ -61,10 +61,10 @@ class Layout:
         return parts
 
 
-def _halves(form: str, pairing: str) -> Callable[[int], str]:
-    """Return a function from head_dim to the string of an encoding in which each of two axes gets half of the
-    pairs."""
-    return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base=10000)"
+def _halves(form: str, settings: str) -> Callable[..., str]:
+    """Return a function from head_dim, and from ``parts`` if the form contains it, to the string of an encoding in
+    which each of two axes gets half of the pairs."""
+    return lambda D, **parts: f"rotary(axes={form.format(D // 4, **parts)}, {settings})"
 
 
 def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
@@ -75,18 +75,6 @@ def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int]
         f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
         f"base={base}{extra})"
     )
-
-
-def _dinov3(D: int, parts: int) -> str:
-    return (
-        f"rotary(axes=axial({D // 4}, {D // 4}, units=('1/{parts}', '1/{parts}'), turns=True), pairing=half, "
-        "base=100, signed=True)"
-    )
-
-
-def _eva(D: int, parts: int) -> str:
-    """Return the string of EVA's encoding. Its coordinates span the trained 16 × 16 grid for any picture size."""
-    return f"rotary(axes=axial({D // 4}, {D // 4}, units=('16/{parts}', '16/{parts}')), pairing=interleaved)"
 
 
 def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
@@ -104,20 +92,36 @@ def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
 
 
 LAYOUTS: dict[str, Layout] = {
-    "qwen-vl-vision": Layout("yx", _halves("axial({0}, {0})", "half")),
-    "step3.7-vision": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "half")),
+    "qwen-vl-vision": Layout("yx", _halves("axial({0}, {0})", "pairing=half, base=10000")),
+    "step3.7-vision": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "pairing=half, base=10000")),
     "pixtral": Layout("yx", lambda D: f"rotary(axes=dealt(2, {D // 2}), pairing=half)"),
     "kimi-k2.5-vision": Layout(
         "yx", lambda D: f"rotary(axes=alternating(2, {D // 2}, order=(1, 0)), pairing=half)"
     ),
     "gemma4-vision": Layout("yx", lambda D: "channel-rotary(layout=gemma4-vision)"),
-    "sam2": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved")),
-    "sam3-global": Layout("yx", _halves("axial({0}, {0}, order=(1, 0), units=('1/3', '1/3'))", "interleaved")),
-    "llama4-vision": Layout(
-        "yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved"), coordinates=partial(grid, corner=1)
+    "sam2": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "pairing=interleaved, base=10000")),
+    "sam3-global": Layout(
+        "yx", _halves("axial({0}, {0}, order=(1, 0), units=('1/3', '1/3'))", "pairing=interleaved, base=10000")
     ),
-    "eva": Layout("yx", _eva, coordinates=_starts, in_parts=True),
-    "dinov3": Layout("yx", _dinov3, coordinates=midpoints, in_parts=True),
+    "llama4-vision": Layout(
+        "yx",
+        _halves("axial({0}, {0}, order=(1, 0))", "pairing=interleaved, base=10000"),
+        coordinates=partial(grid, corner=1),
+    ),
+    "eva": Layout(  # coordinates span the trained 16 × 16 grid for any picture size
+        "yx",
+        _halves("axial({0}, {0}, units=('16/{parts}', '16/{parts}'))", "pairing=interleaved"),
+        coordinates=_starts,
+        in_parts=True,
+    ),
+    "dinov3": Layout(
+        "yx",
+        _halves(
+            "axial({0}, {0}, units=('1/{parts}', '1/{parts}'), turns=True)", "pairing=half, base=100, signed=True"
+        ),
+        coordinates=midpoints,
+        in_parts=True,
+    ),
     "minimax-m3-vision": Layout(  # 2⌊D/6⌋ channels for each axis; leftover channels do not rotate
         "tyx",
         lambda D: f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing=half)",
