@@ -19,7 +19,7 @@ from torch import Tensor
 
 from posenc.clock import Phases
 from posenc.encodings.catalogue import ModelShape, build, canonical
-from posenc.encodings.rotary import Rotary, rotate
+from posenc.encodings.rotary import Pairing, Rotary, rotate
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
@@ -199,26 +199,22 @@ def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tolerance of every array, which allows eight float32 roundings of an angle or a frequency."""
     angles = arrays["positions"].double().amax(0)[:, None] * arrays["inv_freq"]
     table = CLOSE * (1 + angles) * arrays["cos"].double().hypot(arrays["sin"].double())
-    query = arrays["query"].double().expand(len(table), -1)
     return {
         **{key: CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays},
         **_layouts(table, table),
-        "rotated": rotated_room(query, table, recipe.get("pairing")),
+        "rotated": rotated_room(arrays["query"].double().expand(len(table), -1), table, recipe.get("pairing")),
     }
 
 
-def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: str) -> Float[Tensor, "*T D"]:
+def rotated_room(x: Float[Tensor, "*T D"], table: Float[Tensor, "*T P"], pairing: Pairing) -> Float[Tensor, "*T D"]:
     """Return the tolerance of each rotated channel: ``table`` times the sum of the magnitudes of both channels of
     its pair.
 
     ``table`` is the tolerance of cos and sin. The tolerance of channels that do not rotate is 0.
     """
-    pairs = table.shape[-1]
-    rotary, still = x[..., : 2 * pairs].abs(), torch.zeros_like(x[..., 2 * pairs :])
-    first, second = rotary.chunk(2, -1) if pairing == "half" else (rotary[..., ::2], rotary[..., 1::2])
-    room = (first + second) * table
-    both = torch.cat((room, room), -1) if pairing == "half" else room.repeat_interleave(2, -1)
-    return torch.cat((both, still), -1)
+    rotary = x.abs() * (torch.arange(x.shape[-1]) < 2 * table.shape[-1])
+    # in each channel, one direction adds both magnitudes, and the other subtracts them
+    return torch.maximum(*(rotate(rotary, table, sin, pairing) for sin in (table, -table)))
 
 
 def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
