@@ -71,11 +71,13 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Return every position key of this family: the keys in its entry in families.toml, which its code may read
     although its config class does not declare them, and the keys of its config class that schema.py lists.
     """
-    keys = (family.length, family.local_base, family.partial, family.rotary_dim, family.head_dim)
-    named = (*keys, family.full_head_dim, family.rotates_key, *family.ignored, *family.extra, *family.defaults)
     scales = family.kind == "rotary" and family.fixed_base is None
-    of_rope = {*BOTH_FORMS, "original_max_position_embeddings", family.base} if scales else set()
-    known = frozenset(filter(None, named)) | of_rope | {*EVERYWHERE} | (class_keys(model_type) & {*KEYS, *RARE})
+    named = (
+        *(family.length, family.local_base, family.partial, family.rotary_dim, family.head_dim),
+        *(family.full_head_dim, family.rotates_key, *family.ignored, *family.extra, *family.defaults),
+        *((*BOTH_FORMS, "original_max_position_embeddings", family.base) if scales else ()),
+    )
+    known = frozenset({*EVERYWHERE, *filter(None, named)} | (class_keys(model_type) & {*KEYS, *RARE}))
     return known | {name for name, key in config_class(model_type).attribute_map.items() if key in known}
 
 

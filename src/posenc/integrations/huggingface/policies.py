@@ -144,21 +144,23 @@ def windows(reader: Reader) -> tuple[tuple[int | None, ...], int]:
             else f"max_window_layers = {reader.get('max_window_layers')}"
         )
         reader.assumed.append(f"sliding_window = {stated} limits no layer, because {why}")
-    kinds = types or (family.windowed,) * reader.depth
-    return tuple(back if kind == family.windowed else None for kind in kinds), after
+    return tuple(
+        back if kind == family.windowed else None for kind in types or (family.windowed,) * reader.depth
+    ), after
 
 
 def query_dim(reader: Reader) -> int | None:
     """Return the number of channels of a query in latent attention, where only the last channels rotate, or None if
     the model has no latent attention.
     """
-    if reader.family.rotates == "compression":
-        return int(reader.need("head_dim"))
-    return (
-        int(reader.need("qk_nope_head_dim") + reader.need("qk_rope_head_dim"))
+    keys = (
+        ("head_dim",)
+        if reader.family.rotates == "compression"
+        else ("qk_nope_head_dim", "qk_rope_head_dim")
         if reader.family.head_dim == "qk_rope_head_dim"
-        else None
+        else ()
     )
+    return sum(map(reader.need, keys)) or None
 
 
 def stated_types(reader: Reader) -> tuple[str, ...]:

@@ -30,11 +30,13 @@ def alibi(reader: Reader) -> Recipes:
         raise InvalidArgument(
             f"alibi=False is not supported in model_type {reader.model_type!r}; only alibi=True is"
         )
-    heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
-    if reader.family.divides_alibi:
-        rounded = torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5
-        return {"all": Recipe("alibi").with_(heads=heads, slopes=tuple(rounded.tolist()))}, ("all",) * reader.depth
-    return {"all": Recipe("alibi").with_(heads=heads, max_exponent=exponent)}, ("all",) * reader.depth
+    heads = reader.need(reader.family.heads)
+    settings = (
+        {"slopes": tuple((torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5).tolist())}
+        if reader.family.divides_alibi
+        else {"max_exponent": float(reader.get("alibi_bias_max") or 8)}
+    )
+    return {"all": Recipe("alibi").with_(heads=heads, **settings)}, ("all",) * reader.depth
 
 
 def learned(reader: Reader) -> Recipes:

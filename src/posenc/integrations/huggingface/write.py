@@ -60,10 +60,9 @@ def write(
                 "spelling='v4' has one rope_scaling dictionary for all layers, but this model needs several "
                 "dictionaries; use spelling='v5'"
             )
-        compressed = set(positions.recipes) <= {"main", "compress"}
         return {
             **config,
-            **({} if compressed else {"layer_types": list(positions.layer_types)}),
+            **({} if {*positions.recipes} <= {"main", "compress"} else {"layer_types": [*positions.layer_types]}),
             "rope_parameters": {name: entries.get(name) for name in positions.recipes},
         }
     stated, ignored = rope_dictionary(positions.source), FAMILIES[positions.model_type].ignored_rope_keys
