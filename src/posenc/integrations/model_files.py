@@ -96,13 +96,15 @@ class Departure:
 
     def of(self, layer: LayerTable) -> LayerTable:
         """Return the layer as the program runs it."""
-        values: dict[str, Any] = {
-            key: None if value == "none" else (value,) * len(layer.axes) if key == "axes" else value
-            for key, value in self.sets.items()
-        }
-        if layer.window:
-            values.setdefault("window", layer.window + self.one_more)
-        return replace(layer, **{key: value for key, value in values.items() if getattr(layer, key) is not None})
+        values: dict[str, Any] = {"window": (layer.window or 0) + self.one_more, **self.sets}
+        return replace(
+            layer,
+            **{
+                key: None if value == "none" else (value,) * len(layer.axes) if key == "axes" else value
+                for key, value in values.items()
+                if getattr(layer, key) is not None
+            },
+        )
 
 
 NO_WINDOWS = Departure(

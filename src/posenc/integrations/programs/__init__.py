@@ -210,9 +210,7 @@ def config_of(
 
 def within(path: Sequence[str], keys: dict[str, Any]) -> dict[str, Any]:
     """Return the keys, nested in the part of a config that a path names."""
-    for key in reversed(path):
-        keys = {key: keys}
-    return keys
+    return reduce(lambda inner, key: {key: inner}, reversed(path), keys)
 
 
 def overrides(

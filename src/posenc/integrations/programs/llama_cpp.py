@@ -112,12 +112,11 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         "yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"),
         "dynamic": ("type", "factor"),
     }.get(kind, ())
-    other = {key: value for key, value in entry.items() if key not in dropped}
     fixed: dict[str, Any] = {
         "dynamic": {"rope_type": "default"},
         "llama3": {ORIGINAL: config.get(ORIGINAL) or 8192},
     }
-    return {**other, **fixed.get(kind, {})}
+    return {key: value for key, value in entry.items() if key not in dropped} | fixed.get(kind, {})
 
 
 PROGRAM = ProgramReader(
