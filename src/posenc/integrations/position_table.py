@@ -190,10 +190,14 @@ def of(
         ),
         default=longest,
     )
-    each = dict.fromkeys(zip(types, positions.layer_types, positions.windows, strict=True))
     return PositionTable(
         model_type=positions.model_type,
-        layers={name: _layer(positions, kind, window, longest) for name, kind, window in each},
+        layers={
+            name: _layer(positions, kind, window, longest)
+            for name, kind, window in dict.fromkeys(
+                zip(types, positions.layer_types, positions.windows, strict=True)
+            )
+        },
         layer_types=types,
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,

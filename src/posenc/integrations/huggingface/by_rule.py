@@ -142,8 +142,7 @@ def _pairings(module: nn.Module, config: Any) -> set[str]:
     x, at = torch.eye(width)[None, None], torch.ones(1, width, dtype=torch.int64)
     cos_sin = module(x, at, **({"layer_type": types[0]} if types[0] else {}))
     kinds, pairings = {1: "interleaved", width // 2: "half"}, set()
-    functions = [function for name, function in _file(config).items() if name.startswith("apply_rotary")]
-    for function in functions:
+    for function in (function for name, function in _file(config).items() if name.startswith("apply_rotary")):
         if "k" not in inspect.signature(function).parameters:
             raise NotByRule(config.model_type, "the model file rotates queries and keys separately")
         first = function(x, x, *cos_sin)[0][0, 0, 0]  # cos in channel 0, and sin in its partner

@@ -84,12 +84,11 @@ def remapped(
 
     Returns the objects that need the position ids in every forward pass.
     """
-    indices = {
-        module: index
+    types = {
+        module: positions.layer_types[index]
         for module in tower.values()
         if "Attention" in type(module).__name__ and (index := getattr(module, "layer_idx", None)) is not None
     }
-    types = {module: positions.layer_types[index] for module, index in indices.items()}
     return _attach(model, {module: encodings[kind] for module, kind in types.items() if kind in encodings}, undo)
 
 

@@ -201,8 +201,10 @@ class Table:
     resized: bool = False
 
     def describe(self) -> str:
-        kind = "trained" if self.weight.requires_grad else "fixed"
-        return f"a {kind} table of {len(self.weight) - self.first} rows{', resized' * self.resized}"
+        return (
+            f"a {'trained' if self.weight.requires_grad else 'fixed'} table of {len(self.weight) - self.first} rows"
+            f"{', resized' * self.resized}"
+        )
 
     def beside(self, text: str) -> str:
         """Compare this table with ``text``, the description that was read from the config. If they agree, return

@@ -125,8 +125,7 @@ class _Recorder(TorchFunctionMode):
         of tokens, as in DeepSeek-V4.
         """
         length = self.length or 0
-        groups = result.shape[-2:-1] == (length,) and length < result.shape[-1] < 2 * length
-        return self._square(result) or groups
+        return self._square(result) or (result.shape[-2:-1] == (length,) and length < result.shape[-1] < 2 * length)
 
     def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
         T, D = q.shape[-2:]
