@@ -81,16 +81,16 @@ class Family:
         mscale_served: whether other programs then do so too, with the code that they have for DeepSeek.
         mscale_by_length: whether cos and sin are multiplied by short_mscale up to the original length and by
             long_mscale beyond it.
-        divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
-        alibi_dtype: the dtype of ALiBi's bias in transformers' code; None for the model's own dtype.
+        alibi_dtype: the dtype of ALiBi's bias in transformers' code; None for the model's own dtype. With
+            ``"bfloat16"``, the code adds the rounded bias to q·k before both are divided by √D.
         table_ends: whether transformers' code has a table for positions, or for ALiBi, with ``length`` entries, so
             that a longer input fails, although the encoding itself has no longest position.
         scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
             cannot be measured, because both the factor and the scale change the norms of queries.
         norm_after_rotation: the key that says whether the code normalises queries and keys after rotation, which
             cancels any factor on cos and sin; or ``"always"``.
-        sinusoidal: the stacks (encoder or decoder) whose position table is sinusoidal instead of trained, or
-            ``"all"`` for a family with one stack.
+        sinusoidal: the stacks (encoder or decoder) whose position table is sinusoidal instead of trained. The only
+            stack of a family counts as an encoder.
         spacing: the spacing of the frequencies of a sinusoidal table, as in ``posenc.Sinusoidal``.
         first_position: the config key whose value plus 1 is the position of the first token in a sinusoidal table;
             None if that position is 0.
@@ -145,7 +145,6 @@ class Family:
     mscale_scores: bool = False
     mscale_served: bool = True
     mscale_by_length: bool = False
-    divides_alibi: bool = False
     alibi_dtype: Literal["float32", "bfloat16"] | None = None
     table_ends: bool = False
     scales_before_rotation: bool = False

@@ -33,7 +33,7 @@ def alibi(reader: Reader) -> Recipes:
     heads = reader.need(reader.family.heads)
     settings = (
         {"slopes": tuple((torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5).tolist())}
-        if reader.family.divides_alibi
+        if reader.family.alibi_dtype == "bfloat16"
         else {"max_exponent": float(reader.get("alibi_bias_max") or 8)}
     )
     return {"all": Recipe("alibi").with_(heads=heads, **settings)}, ("all",) * reader.depth
@@ -46,13 +46,12 @@ def learned(reader: Reader) -> Recipes:
     rows, encoder_rows = reader.length, reader.get("max_source_positions")
     if encoder_rows:  # as in Whisper, where the length is the decoder's
         reader.assumed.append(f"the encoder has {encoder_rows} positions, according to max_source_positions")
-    stack = "encoder" if reader.family.decoder else "all"
-    return _stacks(reader, _table(reader, stack, encoder_rows or rows), _table(reader, "decoder", rows))
+    return _stacks(reader, _table(reader, "encoder", encoder_rows or rows), _table(reader, "decoder", rows))
 
 
 def _table(reader: Reader, stack: str, rows: int) -> Recipe:
-    """Return the recipe of the position table of ``stack``, which is ``"encoder"``, ``"decoder"`` or ``"all"``. The
-    table is either trained or sinusoidal, with sines before cosines.
+    """Return the recipe of the position table of ``stack``, which is ``"encoder"`` (also if the family has one
+    stack) or ``"decoder"``. The table is either trained or sinusoidal, with sines before cosines.
     """
     width = reader.need(reader.family.width)
     if stack not in reader.family.sinusoidal:

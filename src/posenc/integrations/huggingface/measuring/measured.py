@@ -20,13 +20,7 @@ from posenc.encodings.text import parse
 from posenc.integrations import differences as tables
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.measuring.evidence import (
-    COARSE,
-    EXACT,
-    bias_in_words,
-    growth_of,
-    maps_of,
-)
+from posenc.integrations.huggingface.measuring.evidence import COARSE, EXACT, bias_in_words, growth_of, maps_of
 from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable, of
@@ -103,7 +97,7 @@ class MeasuredLayer:
         axes = self.rotation and self.rotation.axes  # of the first pairs, which rotate fast enough to be seen
         if axes and self.places is None:  # in images, the maps of all patches were compared above
             values["axes"] = axes + like.axes[len(axes) :]
-        further += self._bias(encoding, COARSE if family.divides_alibi else ROUNDING)
+        further += self._bias(encoding, COARSE if family.alibi_dtype == "bfloat16" else ROUNDING)
         if further:
             values["encoding"] = " and ".join(further)
         return replace(like, **values)
@@ -151,7 +145,6 @@ class MeasuredLayer:
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """Return the factors on cos and sin and on scores, each only if it differs from that of ``like``."""
         hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
-        a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
@@ -159,7 +152,10 @@ class MeasuredLayer:
         before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
         unknown = before or like.encoding == "nope" or self.scores.follows_content
         both = {
-            "attention_factor": (like.attention_factor, a),
+            "attention_factor": (
+                like.attention_factor,
+                like.attention_factor if hidden or self.factor is None else self.factor,
+            ),
             "softmax_factor": (expected, expected if unknown else self.scores.scale * root),
         }
         return {
