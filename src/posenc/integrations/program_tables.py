@@ -84,7 +84,10 @@ class ProgramReader:
     releases: Releases
     change: Change
     takes: str = "transformers5"
-    unknown: str = ""
+    unknown: str = (
+        "model_type {model_type!r} was not checked in {program}; run posenc vectors and compare its output with "
+        "the cos and sin of {program}"
+    )
     unread: Callable[[Mapping[str, Any], str], Sequence[str]] = lambda part, version: ()
     rotated: Callable[[ModelPositions, Mapping[str, Any]], ModelPositions] = lambda positions, entry: positions
     windowed: Callable[[ModelPositions], ModelPositions] = lambda positions: positions
@@ -159,8 +162,7 @@ def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
 
     ``tools/program_defaults.py`` reads these defaults from the released programs.
     """
-    every = json.loads((files("posenc.integrations.programs") / "defaults.json").read_text("utf-8"))
-    return dict(every[program])
+    return dict(json.loads((files("posenc.integrations.programs") / "defaults.json").read_text("utf-8"))[program])
 
 
 def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:

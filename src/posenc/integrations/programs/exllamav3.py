@@ -76,8 +76,6 @@ PROGRAM = Program(
     releases=Releases("exllamav3", ("1.4.0", "1.6.5"), ("exllamav3/",)),
     change=change,
     takes="exllamav3",
-    unknown="model_type {model_type!r} was not checked in {program}; run posenc vectors and "
-    "compare its output with the cos and sin of {program}",
     unread=_unread,
     rotated=with_stated_share,
     long_list="for every request",

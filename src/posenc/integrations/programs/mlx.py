@@ -80,8 +80,10 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
             f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
             f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
         )
-    outside = () if model_type in PHI else (ORIGINAL,)
-    return (*(key for key in (*BOTH_FORMS, "head_dim") if known.get(key) is False), *outside)
+    return (
+        *(key for key in (*BOTH_FORMS, "head_dim") if known.get(key) is False),
+        *(() if model_type in PHI else (ORIGINAL,)),
+    )
 
 
 def _in_halves(layer: LayerTable) -> LayerTable:
@@ -139,8 +141,6 @@ PROGRAM = Program(
     releases=Releases("mlx-lm", ("0.28.4", "0.32.2"), ("mlx_lm/",), requirements=("mlx[cpu]==0.32.4",)),
     change=change,
     takes="mlx-lm {version}",
-    unknown="model_type {model_type!r} was not checked in {program}; run posenc vectors and "
-    "compare its output with the cos and sin of {program}",
     unread=_unread,
     long_list="for every request",
     finished=lambda table: table.with_layers(_in_halves),
