@@ -8,7 +8,7 @@ q·k is unchanged. The channels of v stay in place, and so do the channels of q 
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
 import torch
@@ -80,9 +80,10 @@ def convert_pairing(
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
-    reorder = half_from_interleaved if to == "half" else interleaved_from_half
-    rotated = range(rotary_dim) if from_ == to else reorder(rotary_dim)
-    channels = [torch.tensor([*order, *range(len(order), head_dim)]) for order in ([], rotated)]
+    reorder: Callable[[int], Sequence[int]] = (
+        range if from_ == to else half_from_interleaved if to == "half" else interleaved_from_half
+    )
+    channels = [torch.tensor([*order, *range(len(order), head_dim)]) for order in ([], reorder(rotary_dim))]
     kv_heads, converted = kv_heads or heads, dict(state_dict)
     for name, tensor in state_dict.items():
         if turns := _turns(name, tuple(tensor.shape), heads, kv_heads, head_dim):
@@ -104,7 +105,11 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
     Raises:
         InvalidArgument: the tensor is a query or key tensor that is not supported.
     """
-    if FROM_INPUT.search(name) or (name.endswith("weight_scale") and math.prod(shape) == 1):
+    if (
+        not (PARTS.search(name) or LATENT.search(name))
+        or FROM_INPUT.search(name)
+        or (name.endswith("weight_scale") and math.prod(shape) == 1)
+    ):
         return []
     if PARTS.search(name) and TOWER.search(name):
         raise InvalidArgument(
@@ -127,13 +132,11 @@ def _turns(name: str, shape: tuple[int, ...], heads: int, kv_heads: int, head_di
                 f"{name} with kv_heads={kv_heads} is not supported; kv_heads must equal heads={heads}"
             )
         turns = [True, True, False] * heads
-    elif PARTS.search(name):
+    else:
         raise InvalidArgument(
             f"{name} may belong to a query or key projection, but convert_pairing does not know this name; "
             f"dequantise it, merge adapters, or rename it; known names: {KNOWN}"
         )
-    else:
-        return []
     if rows != len(turns) * head_dim:
         raise InvalidArgument(
             f"{name} has {rows} rows, but heads={heads}, kv_heads={kv_heads} and "
