@@ -60,8 +60,14 @@ class Inspection:
 
     def text(self) -> str:
         """Return the inspection as text for the terminal."""
-        facts = (f"  {fact}" for fact in self.facts)
-        return "\n".join([self.answer, *facts, "Risks:", *(f"  - {risk}" for risk in self.risks or ["none found"])])
+        return "\n".join(
+            [
+                self.answer,
+                *(f"  {fact}" for fact in self.facts),
+                "Risks:",
+                *(f"  - {risk}" for risk in self.risks or ["none found"]),
+            ]
+        )
 
 
 def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
@@ -140,10 +146,9 @@ def measured(path: Path, *, base: float | None = None, as_type: str | None = Non
         *(f"  {sentence}" for sentence in sentences(measurement.table())),
     ]
     try:
-        positions = read(measurement.config, base=base, as_type=as_type)
+        off = differences(measurement, read(measurement.config, base=base, as_type=as_type))
     except InvalidArgument as error:
         return "\n".join([*lines, f"Not compared: {str(error).partition(';')[0]}."]), False
-    off = differences(measurement, positions)
     lines += [f"Differs: {text}." for text in off] or [
         "posenc's reading of the config agrees."
         if measurement.layers or measurement.tables
@@ -168,10 +173,11 @@ def _answer(positions: ModelPositions, table: PositionTable) -> str:
             for layer in table.layers.values()
         )
         return f"{table.model_type}: {'; '.join(encodings)}."
-    layers = Counter[str]()
-    for name, recipe in positions.rotary_recipes.items():
-        words = f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
-        layers[words] += positions.layer_types.count(name)
+    layers = Counter(
+        f"base {count(recipe.get('base'))}, {describe(recipe.get('scaling'))}"
+        for name, recipe in positions.rotary_recipes.items()
+        for _ in range(positions.layer_types.count(name))
+    )
     mixed = (
         ""
         if all(layer.frequencies for layer in table.layers.values())
