@@ -24,9 +24,13 @@ def scaling_of_fields(
     kind = one_of("rope.scaling.type", stated.get("rope.scaling.type", "linear"), SCALING_TYPES)
     factor = stated.get("rope.scaling.factor") or stated.get("rope.scale_linear") or 1.0  # an older name
     times = stated.get("rope.scaling.attn_factor", 1.0)
-    scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
-    if kind == "yarn":
-        scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
+    scaling: Scaling = (
+        YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
+        if kind == "yarn"
+        else Default()
+        if kind == "none" or factor == 1
+        else Linear(factor)
+    )
     if divisors is None and (times == 1 or kind == "yarn"):
         return scaling
     scaled = per_pair(scaling, rotary_dim, base)

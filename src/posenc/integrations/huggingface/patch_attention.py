@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -37,14 +38,14 @@ def _visible(mask: Tensor) -> Tensor:
     return mask == 0
 
 
+@dataclass(eq=False)
 class _Stack:
     """An encoding, the position ids of the current forward pass, and the encoding at these positions. All
     attention modules with this encoding share one object. The model's cache contains unrotated keys, in the order
     of tokens.
     """
 
-    def __init__(self, encoding: Encoding) -> None:
-        self.encoding = encoding
+    encoding: Encoding
 
     def stand(self, ids: Tensor) -> None:
         """Receive the position ids of a forward pass."""
@@ -60,9 +61,13 @@ class _Stack:
         """Return the encoding at the positions of the current forward pass, the rotated queries and keys, and the
         number of tokens before the queries."""
         T, S = q.shape[2], k.shape[2]
-        filled = S if T == 1 else T  # without a mask, prefill fills a fixed-size cache from its first slot
-        if mask is not None and T != S:  # the last key that the last query sees is its own
-            filled = int(_visible(mask)[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
+        filled = (  # the last key that the last query sees is its own
+            int(_visible(mask)[..., -1, :].any(0).nonzero()[:, -1].amax()) + 1
+            if mask is not None and T != S
+            else S
+            if T == 1
+            else T  # without a mask, prefill fills a fixed-size cache from its first slot
+        )
         if (S, filled) not in self.placed:
             before = filled - 1 - make.arange(S, device=q.device)
             keys = None if T == S else (self.ids[..., -1:] - before).clamp(min=0)
