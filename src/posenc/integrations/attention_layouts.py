@@ -42,7 +42,7 @@ class Layout:
         """Return the string of the encoding, as in ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
         if head_dim < self.multiple or head_dim % self.multiple:
             raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this layout")
-        return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
+        return self.text(head_dim, **self._parts(parts))
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
         """Return positions for a picture of shape (rows, columns) or a video of shape (frames, rows, columns)."""
@@ -50,15 +50,16 @@ class Layout:
             raise InvalidArgument(
                 f"shape={shape} has {len(shape)} numbers, but this layout has {len(self.letters)} axes"
             )
-        return self.coordinates(*shape, parts=self._parts(parts)) if self.in_parts else self.coordinates(*shape)
+        return self.coordinates(*shape, **self._parts(parts))
 
-    def _parts(self, parts: int | None) -> int:
-        if parts is None:
+    def _parts(self, parts: int | None) -> dict[str, int | None]:
+        """Return ``parts`` as an argument of ``text`` and ``coordinates``, or no argument without ``in_parts``."""
+        if self.in_parts and parts is None:
             raise InvalidArgument(
                 "parts is missing, but this layout measures positions in units of 1/parts of the picture; pass "
                 "parts=math.lcm(rows, columns), taken over all pictures of a batch"
             )
-        return parts
+        return {"parts": parts} if self.in_parts else {}
 
 
 def _halves(form: str, settings: str) -> Callable[..., str]:

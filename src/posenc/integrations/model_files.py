@@ -96,15 +96,13 @@ class Departure:
 
     def of(self, layer: LayerTable) -> LayerTable:
         """Return the layer as the program runs it."""
-        values: dict[str, Any] = {"window": (layer.window or 0) + self.one_more, **self.sets}
-        return replace(
-            layer,
-            **{
-                key: None if value == "none" else (value,) * len(layer.axes) if key == "axes" else value
-                for key, value in values.items()
-                if getattr(layer, key) is not None
-            },
-        )
+        values = {"window": (layer.window or 0) + self.one_more, **self.sets}
+        changed: dict[str, Any] = {
+            key: None if value == "none" else (value,) * len(layer.axes) if key == "axes" else value
+            for key, value in values.items()
+            if getattr(layer, key) is not None
+        }
+        return replace(layer, **changed)
 
 
 NO_WINDOWS = Departure(
@@ -269,5 +267,8 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
     if types is None:  # its model files were not run; for one release of transformers, ``measure`` ran them
         return f"the windows of {model_type!r}" if windows and (program, version) != ("transformers", TRIED) else ""
-    lacking = f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"
-    return "" if model_type in types else lacking
+    return (
+        ""
+        if model_type in types
+        else f"the model file of {model_type!r}: the rotary files were checked, but not windows, scales and layers"
+    )

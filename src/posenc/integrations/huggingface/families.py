@@ -40,9 +40,12 @@ hints_of = cache(get_type_hints)
 def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     """Build a dataclass from a TOML table, checking each value against the annotation of its field."""
     hints = hints_of(kind)
-    for key in facts:
-        one_of(f"key of family {name!r}", key, hints)
-    return kind(**{key: _value(hints[key], value, f"{name}.{key}") for key, value in facts.items()})
+    return kind(
+        **{
+            key: _value(hints[one_of(f"key of family {name!r}", key, hints)], value, f"{name}.{key}")
+            for key, value in facts.items()
+        }
+    )
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:
