@@ -137,9 +137,8 @@ def differences(
                 (d.what, d.layer_type, d.ours, d.theirs) for d in result
             ]:
                 many = sum((getattr(before[a], what), getattr(after[b], what)) == fields for a, b in named)
-                part = f"in {many} of {len(named)} layers, " if many < len(named) else ""
-                text = part + requests[what == "frequencies"] + text
-                add(what, layer_type, values, text, _errors(what, first, second, reached))
+                part = f"in {many} of {len(named)} layers, " * (many < len(named)) + requests[what == "frequencies"]
+                add(what, layer_type, values, part + text, _errors(what, first, second, reached))
     for what, phrase in TABLE.items():
         values = (
             (len(ours.layer_types), len(theirs.layer_types))

@@ -120,10 +120,12 @@ def vectors(
     if min(at, default=-1) < 0:
         raise InvalidArgument(f"positions={at} must have at least one entry, and all entries must be 0 or more")
     types = dict(zip(table.layer_types, positions.layer_types, strict=True))
-    rotary = {name: positions.recipes[kind] for name, kind in types.items() if table.layers[name].frequencies}
     recipes = {
-        name: recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
-        for name, recipe in rotary.items()
+        name: positions.recipes[kind].with_(
+            scaling=planned(positions.recipes[kind].get("scaling"), length), phases=phases
+        )
+        for name, kind in types.items()
+        if table.layers[name].frequencies
     }
     if not recipes:
         raise InvalidArgument(
@@ -139,10 +141,10 @@ def vectors(
         "layers": {name: _settings(table.layers[name], recipes.get(name)) for name in types},
         **({"source": dict(source)} if source else {}),
     }
-    arrays = {
-        f"{name}.{key}": array for name, recipe in recipes.items() for key, array in _arrays(recipe, at).items()
-    }
-    return Vectors(header, arrays)
+    return Vectors(
+        header,
+        {f"{name}.{key}": array for name, recipe in recipes.items() for key, array in _arrays(recipe, at).items()},
+    )
 
 
 def _settings(layer: LayerTable, recipe: Recipe | None) -> dict[str, Any]:

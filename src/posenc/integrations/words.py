@@ -265,8 +265,7 @@ def _lengths(table: PositionTable) -> str:
     sentence += "" if tuned in (trained, longest) else f", tuned for {count(tuned)}"
     unstated = "also the longest input, as the config gives no other length"
     sentence += f", {unstated if trained == longest else f'inputs of up to {count(longest)} allowed'}."
-    layout = f"Patches use the positions of layout {table.layout}." if table.layout else ""
-    return layout or (sentence if longest else "")
+    return f"Patches use the positions of layout {table.layout}." if table.layout else sentence if longest else ""
 
 
 TABLE: Mapping[str, Phrase] = {

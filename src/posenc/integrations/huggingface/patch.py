@@ -177,8 +177,9 @@ def _layout(module: nn.Module, name: str, pairs: int) -> Callable[[Tensor, Tenso
     """
     device, types = next(module.buffers(), torch.empty(0)).device, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
-    at = torch.arange(2, device=device)[None]
-    cos_sin = type(module).forward(module, torch.zeros(1, 1, 1, device=device), position_ids=at, **kind)
+    cos_sin = type(module).forward(
+        module, torch.zeros(1, 1, 1, device=device), position_ids=torch.arange(2, device=device)[None], **kind
+    )
     if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
     swapped = not cos_sin[0].flatten(0, -2)[0].any()  # GPT-J and CodeGen from transformers 5.24: sin, then cos

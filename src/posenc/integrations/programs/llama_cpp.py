@@ -203,7 +203,7 @@ def _table(file: Fields, program: str) -> PositionTable:
     length = None if listed and positions.original_length == positions.max_length else positions.original_length
     table = of(positions, program=program)
     if positions.assumed:  # if the pairing is unknown
-        table = replace(table, layers={name: replace(one, pairing=None) for name, one in table.layers.items()})
+        table = table.with_layers(lambda layer: replace(layer, pairing=None))
     two_lists = "rope_factors_short.weight" in file.tensors and positions.original_length < positions.max_length
     at_most = {f"{_architecture(file)}.context_length": positions.original_length}
     short = _table(replace(file, values={**file.values, **at_most}), program) if two_lists else None

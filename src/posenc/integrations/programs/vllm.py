@@ -60,9 +60,12 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     if kind_of(entry) == "dynamic" and not entry.get("alpha"):
         # its base is computed for the unmultiplied length
         return {key: entry[key] for key in ("rope_theta", "partial_rotary_factor") if key in entry}
-    changed = with_factor(entry, config, yarn)
     unscored = not older and entry.get("attention_factor") == 1  # then vLLM does not scale scores
-    return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
+    return {
+        key: value
+        for key, value in with_factor(entry, config, yarn).items()
+        if key != "mscale_all_dim" or not unscored
+    }
 
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:

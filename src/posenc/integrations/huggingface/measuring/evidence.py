@@ -44,7 +44,7 @@ def maps_of(
         if places is not None and layout:
             chosen = LAYOUTS[layout]
             shape = (1,) * (len(chosen.letters) - len(places)) + places
-            at = chosen.positions(*shape, parts=math.lcm(*shape) if chosen.in_parts else None)
+            at = chosen.positions(*shape, parts=math.lcm(*shape))
         angles = at[list(layer.axes)].mT.float() * torch.tensor(layer.float32) * (-1.0 if layer.backwards else 1.0)
         unit = torch.eye(D)[:, None].expand(D, len(positions), D)
         pairing: Pairing = "interleaved" if layer.pairing == "interleaved" else "half"
@@ -91,5 +91,6 @@ def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> lis
     if any(float((numbers.amax(1) - numbers.amin(1)).max()) > near for numbers in buckets):
         return ["a bias with several numbers in one of its buckets"]
     means = torch.stack([numbers.mean(1) for numbers in buckets])
-    is_shared = bool((torch.pdist(means, p=torch.inf) < near).any())
-    return ["a bias with one number in several of its buckets"] * is_shared
+    return ["a bias with one number in several of its buckets"] * bool(
+        (torch.pdist(means, p=torch.inf) < near).any()
+    )

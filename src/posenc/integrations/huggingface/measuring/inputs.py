@@ -89,8 +89,9 @@ class TokenIds:
 
     def draw(self, rows: int, length: int, seed: int = 0) -> Tensor:
         """Return random token ids."""
-        generator = torch.Generator().manual_seed(seed)
-        return torch.randint(4, self.vocabulary, (rows, length), generator=generator).to(self.device)
+        return torch.randint(4, self.vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed)).to(
+            self.device
+        )
 
     def form(self, name: str, length: int) -> Form:
         """Return a form that passes texts of this length as the argument ``name``. Each text is random or repeats

@@ -152,16 +152,18 @@ class Probe:
     def at_position_ids(self) -> list[MeasuredLayer]:
         """Measure every layer on the same texts with different position ids, if the model accepts position ids."""
         at = tuple(p for p in POSITIONS if p < self.ids.longest)
-        rows = int(2 * self.channels / (self.form.length or 1)) + 1
-        ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None]
-        ids = ids.expand(-1, self.form.length or 1).contiguous()
+        length = self.form.length or 1
+        rows = int(2 * self.channels / length) + 1
+        ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None].repeat(1, length)
         by_axis = torch.eye(AXES, dtype=ids.dtype, device=ids.device)[:, :, None, None] * ids
         moved: list[list[Tensor | None]] = []
         with suppress(Exception):  # code may raise anything for ids of a wrong shape
             for position_ids in (ids, *by_axis):
-                attentions = self.matched(self.record(rows, position_ids=position_ids))
                 moved.append(
-                    [None if x is None else x.q.unflatten(0, (len(at), -1)).flatten(1, 3) for x in attentions]
+                    [
+                        None if attention is None else attention.q.unflatten(0, (len(at), -1)).flatten(1, 3)
+                        for attention in self.matched(self.record(rows, position_ids=position_ids))
+                    ]
                 )
         if not moved:
             return []
