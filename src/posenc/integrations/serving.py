@@ -63,7 +63,6 @@ def serving(
         UnknownName, InvalidArgument: the program, version or scaling is unknown, or the file cannot be read.
     """
     module, version = program_of(program)
-    version = module.PROGRAM.releases.chosen(version)
     fields = llama_cpp.fields(path) if path.suffix == ".gguf" else None
     positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
     scaling = scaling_of(scaling, positions.original_length)

@@ -21,21 +21,23 @@ from posenc.integrations.program_names import MEASURED, NAMES, module_of, name_o
 from posenc.integrations.programs import laid_over, llama_cpp
 
 
-def program_of(text: str) -> tuple[Any, str | None]:
-    """Return the module and the version of a program such as ``vllm@0.33.0`` or ``vLLM``.
+def program_of(text: str) -> tuple[Any, str]:
+    """Return the module and the version of a program such as ``vllm@0.33.0`` or ``vLLM``, whose version is the
+    newest.
 
     Raises:
+        UnknownName: the version was not tested.
         InvalidArgument: the program is unknown. The message lists all programs instead of suggesting the one with
             the nearest name, because a different program has different results.
     """
     name, _, version = text.partition("@")
-    module = module_of(name)
-    if module is None:
+    if (module_name := module_of(name)) is None:
         raise InvalidArgument(
             f"program {name!r} is unknown; use one of {', '.join(map(name_of, NAMES))}; for another "
             "program, run posenc vectors and compare its output with the cos and sin of that program"
         )
-    return import_module(f"posenc.integrations.programs.{module}"), version or None
+    module = import_module(f"posenc.integrations.programs.{module_name}")
+    return module, module.PROGRAM.releases.chosen(version)
 
 
 def measured(path: str, as_type: str | None = None) -> PositionTable:
@@ -66,6 +68,6 @@ def table(source: str, beside: str | None = None, as_type: str | None = None) ->
         return llama_cpp.read(path) if module is None else module.read(path, version)
     config = contents(Path(path))
     if beside and isinstance(config, Mapping) and "model_type" not in config:
-        keeps = module.PROGRAM.keeps(module.PROGRAM.releases.chosen(version)) if module else ()
+        keeps = module.PROGRAM.keeps(version) if module else ()
         config = laid_over(contents(Path(split(beside)[1])), config, *keeps)
     return of(read(config, as_type=as_type)) if module is None else module.read(config, version)
