@@ -204,8 +204,10 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe]) -> dict[str, Recipe]:
         amount, floor = (0.1, 2048) if rule else (0, 0)  # Beam's numbers are fixed in its code
     if not amount:  # Devstral 2 states 0
         return {}
-    scale = Recipe("query-scale").with_(rule=rule, amount=float(amount), floor=int(floor))
-    return {name: scale for name, recipe in kinds.items() if rule == "ministral3" or recipe == NOPE}
+    return dict.fromkeys(
+        (name for name, recipe in kinds.items() if rule == "ministral3" or recipe == NOPE),
+        Recipe("query-scale").with_(rule=rule, amount=float(amount), floor=int(floor)),
+    )
 
 
 def _typed(reader: Reader, parameters: Mapping[str, Any], types: tuple[str, ...]) -> Recipes:
