@@ -32,11 +32,13 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
             found("a", "read and equal", "2 pairs turn"),
             found("b", "cannot be built", why="one"),
             found("c", "has no positions"),
+            found("e", "read and equal", "to 4,314,711 positions"),
         ],
         "5.10.1": [
             found("a", "read and equal", "4 pairs turn") | {"more": {SCALED: "equal", "one": "different: base"}},
             found("b", "cannot be built", why="not in '/home/me/site-packages/transformers/b.py'"),
             found("d", "has no positions"),
+            found("e", "read and equal", "to 4,314,710 positions"),
         ],
     }
     for version, ones in walks.items():
@@ -47,13 +49,13 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
     monkeypatch.setattr(walk, "KEPT", tmp_path)
     older, newer = kept(tmp_path)
     said = told(older)
-    assert "1 types were added and 1 removed; of 2 measured in both versions, 1 are measured or read diff" in said
+    assert "1 types were added and 1 removed; of 3 measured in both versions, 1 are measured or read diff" in said
     assert "| `a` | read and equal: 2 pairs turn | read and equal: 4 pairs turn |" in said
     text = told(newer)
-    assert text.startswith("transformers 5.10.1 has 3 model types. 1 of the 3 measured ")
+    assert text.startswith("transformers 5.10.1 has 4 model types. 1 of the 4 measured ")
     for words in (
         "`python -m tools.walk`, 2026-01-02)",
-        "| read and equal | 1 | ",
+        "| read and equal | 2 | ",
         "**Has no positions:** `d`.\n\n**Cannot be built:** `b`.",
         f"{SCALED}: 1 read as measured, 0 differently, 0 not compared",
         "Published configs of these types: 0 read as measured, 1 differently",
