@@ -44,7 +44,7 @@ def source_hash(names: Iterable[str]) -> str:
     For a package, all files are hashed. For a module, its file and the files of the modules that it imports from
     the same folder are hashed. Packages that are installed elsewhere are not hashed.
     """
-    files = (path.read_bytes() for name in names for path in _sources(name))
+    files = (path.read_bytes() for name in names for path in _sources(_origin(name)))
     return hashlib.sha256(b"".join(files)).hexdigest()[:16]
 
 
@@ -54,17 +54,15 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
     A module needs its own file and the files of the modules that it imports from the same folder.
     """
     paths: list[Path] = []
-    for name in names:
-        top = _origin(name)
-        paths += (top,) if top.is_dir() else _sources(name)
+    for origin in map(_origin, names):
+        paths += [origin] if origin.is_dir() else _sources(origin)
     return tuple(dict.fromkeys(paths))
 
 
-def _sources(name: str) -> list[Path]:
+def _sources(origin: Path) -> list[Path]:
     """Return all files of a package, or a module's file and those of the modules that it imports from the same
     folder.
     """
-    origin = _origin(name)
     if origin.is_dir():
         return sorted(origin.rglob("*.py"))
     finder = ModuleFinder([str(origin.parent)])

@@ -93,8 +93,7 @@ class Evaluator:
 
 def same_tokens(model: LanguageModel, tick: Tick, *, ids: Int[Tensor, " T+1"]) -> list[list[float]]:
     """Mark the key tokens among a document's targets with 1, and other targets with 0."""
-    start: list[int] = [] if isinstance(model, StudyModel) else model.beginning.tolist()
-    text = torch.cat((torch.tensor(start, dtype=ids.dtype), ids))
+    text = ids if isinstance(model, StudyModel) else torch.cat((model.beginning, ids))
     return [Evaluator(model).key(text, tick)[1 - len(ids) :].double().tolist()]
 
 

@@ -181,7 +181,6 @@ class ScoringJob(Job):
             state.unlink(missing_ok=True)
             raise StudyError(f"the fine-tune with {plan.method} {training.verdict}; use --finetune 0")
         save_weights(model.model, state.with_suffix(".safetensors"))
-        state.unlink(missing_ok=True)
         model.model.eval()
         return model
 

@@ -133,9 +133,11 @@ def effective(result: TaskResult, row: Row) -> tuple[str, str]:
 def unit(result: TaskResult) -> str:
     """Describe the values in a table of the results: the measure, its unit, and whether lower or higher is
     better."""
-    if result.task.measure == "loss":
-        return f"perplexity per {result.unit}, lower is better"
-    return "share of right answers, higher is better"
+    return (
+        f"perplexity per {result.unit}, lower is better"
+        if result.task.measure == "loss"
+        else "share of right answers, higher is better"
+    )
 
 
 def answer(results: Sequence[TaskResult]) -> str:
@@ -160,10 +162,13 @@ def best_inside(result: TaskResult) -> Row | None:
 def _inside(result: TaskResult) -> str:
     if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
         return ""
-    if best := best_inside(result):
-        return f" Within the trained length, {label(best)} has the lowest perplexity."
     leaders = [label(row) for row in result.leaders(result.lengths[0])]
-    return f" Within the trained length, the best is undecided between {together(leaders)}."
+    best = (
+        f"{leaders[0]} has the lowest perplexity"
+        if len(leaders) == 1
+        else f"the best is undecided between {together(leaders)}"
+    )
+    return f" Within the trained length, {best}."
 
 
 def verdict(result: TaskResult) -> str:

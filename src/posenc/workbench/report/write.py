@@ -100,12 +100,11 @@ class Live:
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
     """Yield the name and the view of every figure."""
     for result in outcome.results:
-        name = result.name
-        yield name, charts.over_lengths(result)
+        yield result.name, charts.over_lengths(result)
         if positions := charts.over_positions(result):
-            yield f"{name}-positions", positions
+            yield f"{result.name}-positions", positions
         if depths := charts.by_depth(result):
-            yield f"{name}-depth", depths
+            yield f"{result.name}-depth", depths
     for task, plans in _trained(outcome).items():
         if steps := charts.over_steps(task, plans, outcome.curves):
             yield f"{task}-steps", steps

@@ -35,15 +35,13 @@ def _writing(what: str, path: Path) -> Iterator[Path]:
 
 
 def load_state(
-    path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
 ) -> LossCurve:
     """Restore a run's model, optimiser and generator from its state file, and return the losses so far.
 
     If the file is missing, the returned curve is empty. An unreadable file counts as missing. So does a file from
     another version of Python, torch or posenc, because a run must not mix results of two versions.
     """
-    if path is None:
-        return LossCurve()
     for partial in path.parent.glob(f"{path.stem}*{PARTIAL}"):  # left by a process that was killed
         partial.unlink(missing_ok=True)
     try:
@@ -84,7 +82,7 @@ def path_of(study: Path, plan: Identified) -> Path:
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
-    """Write the weights of a model atomically."""
+    """Write the weights of a trained model atomically, and then delete the state of its training."""
     from safetensors.torch import save_file
 
     # safetensors refuses views of larger tensors and tensors that share memory, such as a tied output layer. The
@@ -98,6 +96,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
         mode = partial.stat().st_mode  # safetensors makes files private
         save_file(tensors, partial)
         partial.chmod(mode)
+    path.with_suffix(".state").unlink(missing_ok=True)
 
 
 def complete(path: Path) -> bool:

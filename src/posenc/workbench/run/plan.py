@@ -114,8 +114,9 @@ class Plan(Identified, Model, Training):
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)
-        vars(plan).update({each.name: each.default for each in fields(cls)})
-        vars(plan).update(values, lengths=tuple(values["lengths"]), id=id)
+        vars(plan).update(
+            {each.name: each.default for each in fields(cls)} | values, lengths=tuple(values["lengths"]), id=id
+        )
         return plan
 
 

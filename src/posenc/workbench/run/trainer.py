@@ -65,7 +65,7 @@ def train(
     def tell(first: int, curve: LossCurve) -> None:
         report(Progress(run, len(curve.losses) * work, first, curve))
 
-    watch = _Watch(tell, load_state(path, model, optimiser, generator))
+    watch = _Watch(tell, load_state(path, model, optimiser, generator) if path else LossCurve())
     for step in range(len(watch.curve.losses), steps):
         for group in optimiser.param_groups:
             group["lr"] = learning_rate * factor(step, steps, how)

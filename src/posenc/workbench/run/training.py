@@ -51,7 +51,6 @@ class TrainingJob(Job):
         state = self.folder / f"{self.plan.id}.state"
         model, run = train_and_test(self.plan, text, report, state)
         save_weights(model, state.with_suffix(".safetensors"))
-        state.unlink(missing_ok=True)
         return run
 
 

@@ -167,10 +167,12 @@ def _gpt_neox(plan: Plan, model: Transformer, encoding: Rotary) -> tuple[dict[st
             f"{layer}.attention.query_key_value": block.attention.qkv,
         }
     # transformers starts biases at 0, which is right for those that this model lacks
-    weights: dict[str, Tensor] = {
-        f"{name}.{part}": tensor for name, module in modules.items() for part, tensor in module.named_parameters()
+    return config, {
+        f"{name}.{part}": (
+            tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)  # q, k and v head by head
+            if name.endswith("query_key_value")
+            else tensor
+        )
+        for name, module in modules.items()
+        for part, tensor in module.named_parameters()
     }
-    for name, tensor in weights.items():
-        if "query_key_value" in name:  # queries, keys and values of each head are adjacent
-            weights[name] = tensor.unflatten(0, (3, plan.heads, -1)).transpose(0, 1).flatten(0, 2)
-    return config, weights

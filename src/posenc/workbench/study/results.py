@@ -341,8 +341,10 @@ def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) ->
     Any row may look best by chance, so the error rate of each interval is 5% divided by the number of compared
     rows (Bonferroni).
     """
-    mine = {r.plan.seed: c for r in row.runs if (c := r.cell(length, criteria.measure))}
-    theirs = {r.plan.seed: c for r in best.runs if (c := r.cell(length, criteria.measure))}
+    mine, theirs = (
+        {run.plan.seed: cell for run in each.runs if (cell := run.cell(length, criteria.measure))}
+        for each in (row, best)
+    )
     shared = sorted(mine.keys() & theirs.keys())
     if not shared or row is best or length in row.not_finite:
         return None

@@ -23,9 +23,11 @@ cases."""
 def _draw(task: Task, seed: int, rows: int) -> Batch:
     """Draw training sequences. For a ``DrawnTask``, they are as long as the test sequences."""
     generator = torch.Generator().manual_seed(seed)
-    if isinstance(task, DrawnTask):
-        return task.draw(generator, rows, task.train_length)
-    return task.train_batch(generator, rows)
+    return (
+        task.draw(generator, rows, task.train_length)
+        if isinstance(task, DrawnTask)
+        else task.train_batch(generator, rows)
+    )
 
 
 def _answers(task: Task, targets: Int[Tensor, "N T"]) -> Int[Tensor, " N"]:
