@@ -161,9 +161,11 @@ def dot_product_sees_the_difference() -> Evidence:
 def nearer_is_more_alike() -> Evidence:
     four = table(4, [0, 6])
     known = [(4, 3), (8, 3), (128, 11), (512, 43)]
-    rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in known}
     return (
-        *(same(f"first rise after, d={d}", rises[d], k) for d, k in known),
+        *(
+            same(f"first rise after, d={d}", float(falloff(d).readouts["first rise after distance"]), k)
+            for d, k in known
+        ),
         near("dot product at d=4, distance 6", float(four[0] @ four[1]), 1.958, 5e-4),
     )
 

@@ -13,8 +13,7 @@ def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[fl
     asked = read_study(study, options={"encodings": (encoding,), "tasks": (task,), "lengths": (1.0, 8.0)})
     text = asked.source.load()
     runs = [train_and_test(plan, text)[1] for plan in asked.plans(text)]
-    by_length = [{c.length: c.value for c in run.cells if c.measure == "accuracy"} for run in runs]
-    return tuple(accuracy[max(accuracy)] for accuracy in by_length)
+    return tuple([cell.value for cell in run.cells if cell.measure == "accuracy"][-1] for run in runs)
 
 
 def neighbours(encoding: str) -> tuple[float, ...]:

@@ -71,8 +71,7 @@ def attend(words: list[str], name: str, *, causal: bool) -> Float[Tensor, "T C"]
     Learned values of the encoding are about as large as after training.
     """
     encoding = visible(name, SHAPE, 0.5, seed=1)
-    numbers = torch.arange(121, 121 + 3 * WIDTH**2, dtype=torch.float64)
-    weights = (numbers**2).sin().view(3, WIDTH, WIDTH).float() / 2
+    weights = (torch.arange(121, 121 + 3 * WIDTH**2).double() ** 2).sin().view(3, WIDTH, WIDTH).float() / 2
     placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)

@@ -33,8 +33,7 @@ def patches(
         before: the number of text tokens before the video.
         row, column: the position of the marked token.
     """
-    spans = [Text(before), Video(frames, 2 * rows, 2 * columns), Text(2)]
-    positions, following = multimodal(spans, "qwen2-vl")
+    positions, following = multimodal([Text(before), Video(frames, 2 * rows, 2 * columns), Text(2)], "qwen2-vl")
     cells = positions[:, before : before + frames * rows * columns].view(3, frames, rows, columns)
     here = cells[:, frame, row, column].tolist()
     panels = tuple(

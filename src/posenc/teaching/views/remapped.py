@@ -14,6 +14,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.pictures.view import Heatmap, View, counted
 from posenc.remap import DCA, STRING, Remap, ReRoPE, SelfExtend
 from posenc.teaching.views.bounds import Bounds, bounded, within
+from posenc.workbench.extension.methods import REMAPPED as NAMES
 
 LONGEST = 128
 ROPE = posenc.Rotary(2, pairing="interleaved", scaling=posenc.scaling.Linear(LONGEST))
@@ -25,7 +26,6 @@ METHODS: dict[str, Callable[[int, int], Remap]] = {
     "rerope": lambda trained, window: ReRoPE(ROPE, window),
     "string": lambda trained, window: STRING(ROPE, trained - window, max(1, window // 4)),
 }
-NAMES = dict(zip(METHODS, ("Self-Extend", "DCA", "ReRoPE", "STRING"), strict=True))
 
 PYTHON = """\
 import torch, posenc

@@ -35,9 +35,8 @@ def scores(
     q: Float[Tensor, " D"], k: Float[Tensor, " D"], furthest: int, base: float = 10_000.0
 ) -> Float[Tensor, " distances"]:
     """Return the scores ⟨R(n)q, R(n−distance)k⟩ in float64 at distances 0 … ``furthest``."""
-    rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
-    placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
+    placed = posenc.Rotary(q.shape[-1], pairing="half", base=base).at(keys[-1:], keys, dtype=torch.float64)
     rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
     return (rotated_k[0, 0] @ rotated_q[0, 0, 0]).flip(0)
 

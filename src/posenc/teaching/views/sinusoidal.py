@@ -47,9 +47,11 @@ def heatmap(
     values = table(width, range(length), base, order)
     chosen = tuple(p for p in (first, second) if p is not None)
     dims, positions = counted("dimension", width), counted("position", length)
-    panel = Heatmap("encoding", values.T, dims, positions, "signed", limit=1.0, marked_columns=chosen)
-    if transposed:
-        panel = Heatmap("encoding", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
+    panel = (
+        Heatmap("encoding", values, positions, dims, "signed", limit=1.0, marked_rows=chosen)
+        if transposed
+        else Heatmap("encoding", values.T, dims, positions, "signed", limit=1.0, marked_columns=chosen)
+    )
     readouts: dict[str, float | str] = {}
     title = f"Each {'row' if transposed else 'column'} is the encoding of one position"
     if first is not None and second is not None:
@@ -78,9 +80,15 @@ def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         grip = Grip("position", float(position), tuple((p, *tip) for p, tip in tips)) if i == 0 else None
-        name = f"pair {i}: a turn in {short(float(f'{wavelengths[i]:.4g}'))} positions"
-        text = f"sin {plain(sin, 3)}, cos {plain(cos, 3)}"
-        arrows.append(Arrow(name, length * cos, length * sin, grip=grip, text=text))
+        arrows.append(
+            Arrow(
+                f"pair {i}: a turn in {short(float(f'{wavelengths[i]:.4g}'))} positions",
+                length * cos,
+                length * sin,
+                grip=grip,
+                text=f"sin {plain(sin, 3)}, cos {plain(cos, 3)}",
+            )
+        )
     return View(
         f"Together, {pairs} hands spell position {position}",
         (Plane("cosine to the right, sine upwards", tuple(arrows), 1.1),),

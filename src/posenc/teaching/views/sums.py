@@ -79,8 +79,7 @@ def apart(
 
 def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
     """Return random word vectors ``(words, width)`` and the sinusoidal encoding ``(length, width)`` in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    content = torch.randn(words, width, generator=generator, dtype=torch.float64)
+    content = torch.randn(words, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
 
 

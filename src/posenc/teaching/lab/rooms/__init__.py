@@ -111,8 +111,7 @@ def _stage(entry: dict[str, Any]) -> Stage:
         Control(**{"label": control["name"], "argument": control["name"]} | control)
         for control in entry.get("controls", ())
     ]
-    guess = Guess(**entry["guess"]) if "guess" in entry else None
-    return Stage(**entry | {"controls": controls, "guess": guess})
+    return Stage(**entry | {"controls": controls, "guess": Guess(**entry["guess"]) if "guess" in entry else None})
 
 
 def _room(text: str) -> Room:
