@@ -126,8 +126,9 @@ def effects(
 def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
     """Return the bias that attention uses for these queries and keys, with tokens in default order."""
     assert placed.bias is not None
-    orders = Mask().order(q.shape[2], k.shape[2], q.device)
-    return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
+    return placed.bias.ordered(*Mask().order(q.shape[2], k.shape[2], q.device)).meeting(
+        q, k, 1 / math.sqrt(q.shape[-1])
+    )
 
 
 def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:

@@ -133,10 +133,8 @@ class Subject:
         """Return positions with ``places`` on axis 0. If the encoding has several axes,
         the positions on axis a ≥ 1 are (a + 2)·``places`` mod 31.
         """
-        axes = range(1, self.declared.axes)
-        if not axes:
-            return places
-        return torch.stack([places, *((places * (axis + 2)) % 31 for axis in axes)])
+        others = [(places * (axis + 2)) % 31 for axis in range(1, self.declared.axes)]
+        return torch.stack([places, *others]) if others else places
 
 
 def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:

@@ -138,8 +138,7 @@ def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     the vertical axis.
     """
     low, high = min(axis.values), max(axis.values)
-    if high <= low:
-        high = low + (abs(low) or 1.0)
+    high = high if high > low else low + (abs(low) or 1.0)
     if any(value <= low for value, _ in marks):
         low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
     if axis.labels or (axis.log and len(axis.values) <= TICKED):

@@ -50,10 +50,9 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
         return [with_unit(panel.x.name, panel.x.unit), *(line.name for line in panel.lines)], [
             [tick_text(panel.x, i), *(column[i] for column in columns)] for i in places
         ]
-    values = panel.values.tolist()
-    head = [f"{panel.rows.name} \\ {panel.columns.name}"]
-    return head + [tick_text(panel.columns, j) for j in range(len(panel.columns.values))], [
-        [tick_text(panel.rows, i), *row] for i, row in enumerate(values)
+    names = (tick_text(panel.columns, j) for j in range(len(panel.columns.values)))
+    return [f"{panel.rows.name} \\ {panel.columns.name}", *names], [
+        [tick_text(panel.rows, i), *row] for i, row in enumerate(panel.values.tolist())
     ]
 
 

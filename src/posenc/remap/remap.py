@@ -39,10 +39,9 @@ class PlacedRemap(Placed):
 
         self.head_dim, self.softmax_factor = remap.head_dim, remap.rotary.softmax_factor
         self.remaps = remap.parts(q_positions, k_positions, at)
-        self.keys: Placed | None = None
-        q, k = (remap.cached(positions) for positions in (q_positions, k_positions))
-        if q is not None and k is not None:
-            self.keys = remap.rotary.placed(q, q if k_positions is q_positions else k, dtype)
+        q = remap.cached(q_positions)
+        k = q if k_positions is q_positions else remap.cached(k_positions)
+        self.keys = None if q is None or k is None else remap.rotary.placed(q, k, dtype)
 
     def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         """Return unrotated queries, because each part rotates queries to its own positions, and return keys as a
