@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.cache import MovableCache, RingCache
 from posenc.remap import DCA, STRING, ReRoPE, SelfExtend
-from support.tiny_models import SIZES, rope, sharp, tiny
+from support.small_models import small
+from support.tiny_models import MODELS, SIZES, rope, sharp, tiny
 
 IDS = torch.randint(3, 64, (2, 96), generator=torch.Generator().manual_seed(0))
 CACHE = (
@@ -153,14 +155,40 @@ def test_a_chunk_longer_than_the_ring_sees_what_is_there_and_itself() -> None:
     close(fed(model, cache, IDS[:, :9]), again(model, IDS[:, :9]))
 
 
-def test_what_cannot_move_is_refused() -> None:
-    rotary = posenc.Rotary(16, pairing="half")
-    for settings, message in (
-        ({"slots": 4, "sinks": 4}, "sinks=4 must be 0 or more, and below slots=4"),
-        ({"slots": 9, "wrap": 17}, "wrap=17 must be at least 18, twice slots=9"),
-    ):
-        with pytest.raises(InvalidArgument, match=message):
-            RingCache(rotary, **settings)
+ROTARY = posenc.Rotary(16, pairing="half")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RingCache(ROTARY, slots=4, sinks=4), "sinks=4 must be 0 or more, and below slots=4"),
+        (lambda: RingCache(ROTARY, slots=9, wrap=17), "wrap=17 must be at least 18, twice slots=9"),
+        (lambda: RingCache(None, slots=9), r"encoding is None; expected .* huggingface.read\(config\).as_layers"),
+        (lambda: MovableCache(read(one_layer().config)), r"encoding is ModelPositions\(…\); expected an encoding"),
+        (lambda: MovableCache(posenc.Learned(16, 8)), "cached keys of learned cannot be moved"),
+        (
+            lambda: MovableCache(ROTARY).append(transformers.DynamicCache()),
+            "passage is a DynamicCache; expected a Mova",
+        ),
+        (
+            lambda: one_layer().generate(
+                IDS[:1], **{CACHE: RingCache(ROTARY, slots=200)}, prompt_lookup_num_tokens=3, max_new_tokens=9
+            ),
+            "cannot take tokens back.* generate without assistant_model",
+        ),
+        (
+            lambda: fed(model := small("deepseek_v3"), MovableCache(encoding(model)), IDS),
+            "use .* DynamicCache for them",
+        ),
+        (
+            lambda: fed(model := small("qwen3_5_text"), MovableCache(encoding(model)), IDS),
+            "model has recurrent layers",
+        ),
+    ],
+)
+def test_what_cannot_move_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        call()
 
 
 def test_a_ring_serves_distances_alone() -> None:
@@ -205,12 +233,12 @@ def test_slots_that_are_none_are_refused(slots: Any) -> None:
         cache.select(slots)
 
 
-@pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "phi", "gpt-oss"])
+@pytest.mark.parametrize("family", ["llama-2-yarn", "gemma3", "phi", "gpt-oss", "qwen2_vl_text"])
 def test_families_read_chunks_from_raw_keys_as_whole(family: str) -> None:
-    """Kinds of layers, windows, attention factors, partial rotation and sinks of the model."""
-    model = tiny(family)
+    """Kinds of layers, windows, attention factors, partial rotation, sinks and axes of the model."""
+    model = tiny(family) if family in MODELS else small(family)
     cache = MovableCache(read(model.config).as_layers())
     with torch.no_grad():
-        whole = model(IDS).logits
-        chunks = [model(chunk, **{CACHE: cache}).logits for chunk in IDS.split(32, dim=1)]
+        whole = model(IDS)[0]
+        chunks = [model(chunk, **{CACHE: cache})[0] for chunk in IDS.split(32, dim=1)]
     torch.testing.assert_close(torch.cat(chunks, 1), whole, rtol=0, atol=1e-4 * whole.abs().max().item())

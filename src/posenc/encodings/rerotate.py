@@ -12,7 +12,7 @@ from itertools import product
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import tensors
+from posenc.arguments import shown, tensors
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
@@ -28,6 +28,17 @@ def _rotations(encoding: Encoding) -> list[Encoding]:
     if isinstance(encoding, Composed):
         return [rotation for part in encoding.encodings for rotation in _rotations(part)]
     return [encoding] if "queries_keys" in encoding.acts_on else []
+
+
+def check_movable(encoding: object, name: str) -> None:
+    """Raise an error unless the argument ``name`` is an encoding whose cached keys can be moved."""
+    if not isinstance(encoding, Encoding):
+        raise InvalidArgument(
+            f"{name} is {shown(encoding)}; expected an encoding, such as posenc.Rotary(…), or "
+            "huggingface.read(config).as_layers() for a model"
+        )
+    if encoding.not_rerotatable:
+        raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
 
 
 def rerotate(
@@ -56,11 +67,8 @@ def rerotate(
     one more rounding error than keys that were rotated only once.
     """
     tensors(k=k)
-    for encoding in (from_, to):
-        if not isinstance(encoding, Encoding):
-            raise InvalidArgument(f"from_ and to must be encodings, such as posenc.Rotary(…); got {encoding!r}")
-        if encoding.not_rerotatable:
-            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
+    check_movable(from_, "from_")
+    check_movable(to, "to")
     rotations = [_rotations(encoding) for encoding in (from_, to)]
     alike = len(rotations[0]) == len(rotations[1])
     for old_part, new_part in zip(*rotations, strict=True) if alike else product(*rotations):

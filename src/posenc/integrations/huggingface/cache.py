@@ -4,20 +4,35 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from posenc.arguments import as_integer
+from posenc.arguments import as_integer, form, refused
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
-from posenc.encodings.rerotate import rerotate
+from posenc.encodings.rerotate import check_movable, rerotate
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import check_positions
-from posenc.positions import arange
+from posenc.positions import arange, on_axes
 
 
-class MovableCache(Cache):
+class UnrotatedCache(Cache):
+    """A cache of unrotated keys, which ``encoding`` rotates in every forward pass."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        for part in encoding.encodings if isinstance(encoding, Layers) else (encoding,):
+            check_movable(part, "encoding")
+        super().__init__(layer_class_to_replicate=self._layer)
+        self.encoding = encoding
+
+    get_conv_state = update_conv_state = update_recurrent_state = refused(
+        "this model has recurrent layers, whose state contains no keys that could move or be dropped; use transformers' "
+        "DynamicCache(config=model.config)"
+    )
+
+
+class MovableCache(UnrotatedCache):
     """A cache for a rotary model. Its S keys are always at positions 0 … S−1, in the order of their slots.
 
     Pass the cache to the model's ``forward``, as ``past_key_values`` (named ``cache`` from transformers 5.24 on),
-    without positions, padding or a mask. New tokens follow the tokens in the cache. transformers passes no
+    without positions, images, padding or a mask. New tokens follow the tokens in the cache. transformers passes no
     positions to a cache, so wrong positions go unnoticed. ``generate`` counts all tokens that it was given, so
     passing it a cache from which tokens were dropped raises an error. Memory grows with the text, but is constant
     in a ``RingCache``.
@@ -40,8 +55,8 @@ class MovableCache(Cache):
     """
 
     def __init__(self, encoding: Encoding) -> None:
-        super().__init__(layer_class_to_replicate=self._layer)
-        self.encoding, self.dropped = encoding, False
+        super().__init__(encoding)
+        self.dropped = False
 
     def _layer(self) -> "MovableLayer":
         return MovableLayer(self.encoding.layer(len(self.layers)))
@@ -53,14 +68,15 @@ class MovableCache(Cache):
         ``(N,)`` of slot indices below S. To move a passage, move its slot indices to another place in this tensor.
 
         Raises:
-            InvalidArgument, PositionOutOfRange: the slots are invalid.
+            InvalidArgument: the slots are invalid.
         """
         length = self.get_seq_length()
-        check_positions(slots, "slots", length)
-        if slots.dim() != 1:
+        if not isinstance(slots, Tensor) or slots.dtype not in (torch.int64, torch.int32) or slots.dim() != 1:
             raise InvalidArgument(
-                f"slots has shape {tuple(slots.shape)}; expected (N,), one list of slots for the whole batch"
+                f"slots is {form(slots)}; expected an int64 tensor of shape (N,), one list of slots for the whole batch"
             )
+        if outside := slots[(slots < 0) | (slots >= length)].tolist():
+            raise InvalidArgument(f"slots contains {outside[0]}; the slots of this cache are 0 … {length - 1}")
         self.dropped |= len(slots.unique()) < length
         for layer in self.layers:
             layer.select(slots)
@@ -83,8 +99,17 @@ class MovableCache(Cache):
                 "cache has dropped; pass new tokens to the model's forward, or read the text into a new cache"
             )
 
-    def append(self, passage: "MovableCache") -> None:
-        """Append another cache of the same model, such as a passage that was read alone."""
+    def append(self, passage: UnrotatedCache) -> None:
+        """Append another cache of the same model, such as a passage that was read alone.
+
+        Raises:
+            InvalidArgument: the keys of ``passage`` are rotated, as in caches of transformers.
+        """
+        if not isinstance(passage, UnrotatedCache):
+            raise InvalidArgument(
+                f"passage is a {type(passage).__name__}; expected a MovableCache, because its keys must be unrotated: "
+                "read the passage into a MovableCache"
+            )
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())
@@ -104,10 +129,17 @@ class MovableLayer(DynamicLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the rotated keys and the values that queries see."""
         past, new = self.get_seq_length(), key_states.shape[-2]
-        at = arange(new, offset=past, device=key_states.device)
+        if key_states.shape[-1] != getattr(self.encoding, "head_dim", key_states.shape[-1]):
+            raise InvalidArgument(
+                f"keys of this model have {key_states.shape[-1]} channels, but encoding has "
+                f"head_dim={self.encoding.head_dim}; pass the model's own encoding. Models with latent attention "
+                "(DeepSeek) cache other vectors than keys, so use transformers' DynamicCache for them"
+            )
+        axes = self.encoding.axes  # of text, all are equal
+        at = on_axes(arange(new, offset=past, device=key_states.device), axes)
         super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
         count = self.keys.shape[-2]
-        at = arange(count, offset=past + new - count, device=self.keys.device)
+        at = on_axes(arange(count, offset=past + new - count, device=self.keys.device), axes)
         return rerotate(self.keys, at, NoPE(), self.encoding), self.values
 
     def select(self, slots: Tensor) -> None:
@@ -116,7 +148,7 @@ class MovableLayer(DynamicLayer):
         self.keys, self.values = self.keys[:, :, slots], self.values[:, :, slots]
 
 
-class RingCache(Cache):
+class RingCache(UnrotatedCache):
     """A cache for rotary models that keeps the attention sinks and the last keys, in constant memory.
 
     Queries see the first ``sinks`` tokens and the last ``slots − sinks`` tokens, at consecutive positions, as in
@@ -149,8 +181,8 @@ class RingCache(Cache):
     """
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
-        super().__init__(layer_class_to_replicate=self._layer)
-        self.encoding, self.wrap = encoding, None if wrap is None else as_integer(wrap, "wrap")
+        super().__init__(encoding)
+        self.wrap = None if wrap is None else as_integer(wrap, "wrap")
         self.slots, self.sinks = as_integer(slots, "slots"), as_integer(sinks, "sinks")
         if not 0 <= self.sinks < self.slots:
             raise InvalidArgument(f"sinks={sinks} must be 0 or more, and below slots={slots}")
@@ -170,6 +202,10 @@ class RingLayer(MovableLayer):
     """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length``."""
 
     is_croppable = False
+    crop = refused(
+        "a RingCache cannot take tokens back, because the keys that they replaced are gone; generate without "
+        "assistant_model and prompt_lookup_num_tokens, or use MovableCache"
+    )
 
     def __init__(self, cache: RingCache, encoding: Encoding) -> None:
         super().__init__(encoding)
