@@ -142,6 +142,12 @@ def as_scale(value: float | None, name: str) -> float | None:
     return value
 
 
+def instance(value: object, kinds: Any, name: str, fix: str) -> None:
+    """Raise an error unless the value is an instance of ``kinds``. ``fix`` says what is expected."""
+    if not isinstance(value, kinds):
+        raise InvalidArgument(f"{name} is {shown(value)}; expected {fix}")
+
+
 def tensors(**given: object) -> None:
     """Raise an error unless all arguments are tensors."""
     for name, value in given.items():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 import posenc
 from posenc.encodings.encoding import Encoding
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.patch import _layout
 from posenc.remap import ReRoPE
@@ -94,6 +95,16 @@ def test_refusals() -> None:
             ReRoPE(posenc.Rotary(64, pairing="interleaved"), 4),
             "no rotary module .* receives position ids",
         ),
+        (None, rotary, "model is None; expected a loaded model of transformers"),
+        (nn.Linear(2, 2), rotary, "config is a NoneType; expected a config object"),
+        (llama, "yarn(4)", r"encoding is 'yarn\(4\)'; expected an encoding, such as posenc.Rotary"),
+        (llama, {"all": None}, "encoding is None; expected an encoding"),
+        (llama, posenc.NoPE, "encoding is <class .*>; expected an encoding"),
+        (
+            tiny("deepseek-v3"),
+            ReRoPE(posenc.Rotary(16, pairing="interleaved"), 4),
+            "encoding is rerope, but model_type 'deepseek_v3' has latent attention",
+        ),
         (llama, posenc.ALiBi(4), "encoding is alibi, but this model rotates q and k"),
         (llama, posenc.Rotary(16, pairing="interleaved"), "convert the weights with convert_pairing first"),
         (
@@ -115,6 +126,8 @@ def test_refusals() -> None:
         ),
     ):
         check_refused(model, encoding, message)
+    with patched(llama, rotary), pytest.raises(InvalidArgument, match=r"position_ids is torch\.float32"):
+        llama(tokens(), position_ids=torch.arange(48.0)[None])
 
 
 @pytest.mark.parametrize(
@@ -185,14 +198,14 @@ def test_angles_are_laid_out_as_the_rotary_module_answers(wide: Callable[[Tensor
     assert all(map(torch.equal, ours, model_s))
 
 
-@pytest.mark.parametrize("family", ["codegen", "gptj", "roformer"])
-def test_angles_looked_up_in_tables_are_swapped_only_in_a_rotary_module(family: str) -> None:
+@pytest.mark.parametrize("family", ["codegen", "gptj", "roformer", "ministral3", "llama4_text"])
+def test_query_scales_stay_and_angles_in_tables_are_swapped_only_in_a_rotary_module(family: str) -> None:
     model = tiny(family) if family in MODELS else small(family)
     if family in TABLED:
         check_refused(model, posenc.NoPE(), r"no rotary module .* angles up in tables")
         return
     before = answers(model, input_ids=tokens())
-    with patched(model, small_own(model, 48)):
+    with patched(model, own(model, "float32")):
         torch.testing.assert_close(answers(model, input_ids=tokens()), before)
     with patched(model, posenc.NoPE()):
         assert not torch.allclose(answers(model, input_ids=tokens()), before)

@@ -89,7 +89,8 @@ def test_a_llama_is_its_formula_at_these_distances(encoding: Remap, used: Callab
     "family", ["gemma2", "gemma3", "llama-2-yarn", "phi", "gpt-oss", "smollm3", *({"gptj"} - TABLED)]
 )
 def test_windows_softcap_and_sinks_stay_the_models(family: str) -> None:
-    """Where no key is far the logits are the model's own, by its windows, factors, softcap and sinks."""
+    """Where no key is far, and in a plain block in a remapped one, the logits are the model's own, by its windows,
+    factors, softcap and sinks."""
     model = tiny(family)
     encodings = read(model.config).encodings(phases="float32")
     near: dict[str, posenc.Encoding] = {
@@ -97,5 +98,8 @@ def test_windows_softcap_and_sinks_stay_the_models(family: str) -> None:
     }
     far = {name: ReRoPE(one, 4) if isinstance(one, posenc.Rotary) else one for name, one in encodings.items()}
     model.set_attn_implementation("eager")  # Gemma 2's default in transformers 5.20 knows no softcap
-    largest = float(logits(model, IDS).abs().max())
+    before = logits(model, IDS)
+    largest = float(before.abs().max())
     check_swapped(model, near, far, lambda: logits(model, IDS), most=1e-5 * largest, least=0.01 * largest)
+    with patched(model, far), patched(model, encodings):  # the inner block's encoding alone
+        torch.testing.assert_close(logits(model, IDS), before, rtol=0, atol=1e-5 * largest)

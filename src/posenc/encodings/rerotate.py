@@ -12,7 +12,7 @@ from itertools import product
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import shown, tensors
+from posenc.arguments import instance, tensors
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
@@ -23,6 +23,10 @@ ABSENT = object()
 """The value that stands for an attribute that an encoding does not have."""
 
 
+AN_ENCODING = "an encoding, such as posenc.Rotary(…), or huggingface.read(config).as_layers() for a model"
+"""What functions expect as an encoding, in their error messages."""
+
+
 def _rotations(encoding: Encoding) -> list[Encoding]:
     """Return all rotations in an encoding, in order."""
     if isinstance(encoding, Composed):
@@ -30,13 +34,9 @@ def _rotations(encoding: Encoding) -> list[Encoding]:
     return [encoding] if "queries_keys" in encoding.acts_on else []
 
 
-def check_movable(encoding: object, name: str) -> None:
+def check_movable(encoding: Encoding, name: str) -> None:
     """Raise an error unless the argument ``name`` is an encoding whose cached keys can be moved."""
-    if not isinstance(encoding, Encoding):
-        raise InvalidArgument(
-            f"{name} is {shown(encoding)}; expected an encoding, such as posenc.Rotary(…), or "
-            "huggingface.read(config).as_layers() for a model"
-        )
+    instance(encoding, Encoding, name, AN_ENCODING)
     if encoding.not_rerotatable:
         raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from posenc.arguments import as_integer, form, refused
+from posenc.arguments import as_integer, form, instance, refused
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
@@ -23,8 +23,8 @@ class UnrotatedCache(Cache):
         self.encoding = encoding
 
     get_conv_state = update_conv_state = update_recurrent_state = refused(
-        "this model has recurrent layers, whose state contains no keys that could move or be dropped; use transformers' "
-        "DynamicCache(config=model.config)"
+        "this model has recurrent layers, whose state contains no keys that could move or be dropped; use "
+        "transformers' DynamicCache(config=model.config)"
     )
 
 
@@ -73,7 +73,8 @@ class MovableCache(UnrotatedCache):
         length = self.get_seq_length()
         if not isinstance(slots, Tensor) or slots.dtype not in (torch.int64, torch.int32) or slots.dim() != 1:
             raise InvalidArgument(
-                f"slots is {form(slots)}; expected an int64 tensor of shape (N,), one list of slots for the whole batch"
+                f"slots is {form(slots)}; expected an int64 tensor of shape (N,), one list of slots for the "
+                "whole batch"
             )
         if outside := slots[(slots < 0) | (slots >= length)].tolist():
             raise InvalidArgument(f"slots contains {outside[0]}; the slots of this cache are 0 … {length - 1}")
@@ -105,11 +106,8 @@ class MovableCache(UnrotatedCache):
         Raises:
             InvalidArgument: the keys of ``passage`` are rotated, as in caches of transformers.
         """
-        if not isinstance(passage, UnrotatedCache):
-            raise InvalidArgument(
-                f"passage is a {type(passage).__name__}; expected a MovableCache, because its keys must be unrotated: "
-                "read the passage into a MovableCache"
-            )
+        fix = "a MovableCache, whose keys are unrotated; read the passage into a MovableCache"
+        instance(passage, UnrotatedCache, "passage", fix)
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())

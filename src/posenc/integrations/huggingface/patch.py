@@ -13,8 +13,12 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
+from posenc.arguments import instance
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.compose import Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
+from posenc.encodings.rerotate import AN_ENCODING
 from posenc.encodings.rotation import Rotation
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
@@ -22,7 +26,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import relative, remapped
+from posenc.integrations.huggingface.patch_attention import Attending, relative, remapped
 from posenc.positions import on_axes
 
 
@@ -53,7 +57,10 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         InvalidArgument: the encoding does not have the model's kind, size or pairing, or the model has tables,
             biases or image positions that cannot be replaced.
     """
-    positions = read(model.config)
+    instance(model, nn.Module, "model", "a loaded model of transformers, such as one from from_pretrained(…)")
+    for new in encoding.values() if isinstance(encoding, Mapping) else (encoding,):
+        instance(new, Encoding, "encoding", AN_ENCODING)
+    positions = read(getattr(model, "config", None))
     names = {recipe.name for recipe in positions.recipes.values()}
     if names != {"t5"} and (positions.layout or not positions.rotary_recipes):
         what = "rows and columns" if positions.layout else " and ".join(sorted(names))
@@ -78,16 +85,16 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
             raise InvalidArgument(
                 f"encoding has layer types {sorted(encoding)}, but this model has {sorted(acting)}"
             )
-        return {name: encoding[name] for name in acting}
+        return {name: _unscaled(positions, name, encoding[name]) for name in acting}
     if encoding.layer(0) is encoding:
         if len(acting) > 1:
             raise InvalidArgument(
                 f"this model has layer types {sorted(acting)}; pass a dict with one encoding per type, or Layers"
             )
-        return dict.fromkeys(acting, encoding)
+        return {name: _unscaled(positions, name, encoding) for name in acting}
     by_type: dict[str, Encoding] = {}
     for i, kind in enumerate(positions.layer_types):
-        here = encoding.layer(i)
+        here = _unscaled(positions, kind, encoding.layer(i))
         if kind not in acting and here.acts_on:
             raise InvalidArgument(
                 f"encoding gives layer {i} {here.name!r}, but layer {i} of the model has no positional encoding; "
@@ -99,6 +106,15 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
                 f"type {kind!r} in this model; pass one encoding per type"
             )
     return {kind: by_type[kind] for kind in acting}
+
+
+def _unscaled(positions: ModelPositions, name: str, encoding: Encoding) -> Encoding:
+    """Return the encoding without the query scale of its layer type, which the model's own code applies."""
+    if isinstance(encoding, Stack) and (own := positions.scales.get(name)):
+        rotation, *others = encoding.encodings
+        if [other.settings for other in others] == [build(own, ModelShape()).settings]:
+            return rotation
+    return encoding
 
 
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
@@ -131,9 +147,20 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             "replaced: the model looks its angles up in tables, or other code has patched it"
         )
     hears: list[Any] = []
+    around = [module for module in tower.values() if hasattr(module, "posenc_stack")]  # of an outer block
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates; cached keys stay unrotated
+        if positions.query_dim:
+            raise InvalidArgument(
+                f"encoding is {next(x.name for x in encodings.values() if x.remapped)}, but model_type "
+                f"{positions.model_type!r} has latent attention, in which only some channels of a query rotate, "
+                "so its positions cannot be remapped; pass Rotary or NoPE"
+            )
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
+    elif around:  # this block's encoding rotates before attention
+        hears = [Attending(NoPE())]
+        for module in around:
+            undo.enter_context(patch.object(module, "posenc_stack", hears[0]))
     for module in modules:
         undo.enter_context(patch.object(module, "forward", _answering(module, positions, encodings, hears)))
 
@@ -198,11 +225,11 @@ def _cos_sin(encoding: Encoding, ids: Tensor, pairs: int) -> tuple[Tensor, Tenso
     """Return cos and sin ``(B, T, pairs)`` in float32, times the attention factor, for position ids ``(B, T)`` or
     ``(A, B, T)``.
     """
-    positions = (on_axes(ids, encoding.axes) if ids.dim() == 2 else ids).to(torch.int64)
+    positions = on_axes(ids, encoding.axes) if ids.dim() == 2 else ids
     if not isinstance(encoding, Rotation):
         shape = (*positions.shape[-2:], pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)
     encoding.to(positions.device)
     encoding.check(positions, "position_ids")
-    cos, sin = encoding.tables(positions)
+    cos, sin = encoding.tables(positions.long())
     return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() > 1 else (cos, sin)
