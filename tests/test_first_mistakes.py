@@ -53,7 +53,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: posenc.Rotary(dim=64), "argument of Rotary 'dim'; did you mean 'head_dim'"),
     (lambda: posenc.Sinusoidal(dim=64), "argument of Sinusoidal 'dim'; did you mean 'width'"),
     (lambda: posenc.ALiBi(num_attention_heads=4), "did you mean 'heads'"),
-    (lambda: multimodal(["hello"], "qwen2-vl"), r"spans\[0\]='hello' must be a Text, Image or Video"),
+    (lambda: multimodal(["hello"], "qwen2-vl"), r"spans\[0\] is 'hello'; expected a Text, Image or Video"),
     (lambda: Mask(key_mask=TRUE[0]), r"\(10,\); expected bool \(B, S\), true for .* seen; pass key_mask\[None\]$"),
     (lambda: Mask(key_mask=TRUE[0].long()), r"pass key_mask.bool\(\)$"),
     (lambda: Mask(dense=TRUE), r"may see the key; pass dense\[None, None\]$"),

@@ -145,16 +145,13 @@ def as_scale(value: float | None, name: str) -> float | None:
 def instance(value: object, kinds: Any, name: str, fix: str) -> None:
     """Raise an error unless the value is an instance of ``kinds``. ``fix`` says what is expected."""
     if not isinstance(value, kinds):
-        raise InvalidArgument(f"{name} is {shown(value)}; expected {fix}")
+        raise InvalidArgument(f"{name} is {form(value)}; expected {fix}")
 
 
 def tensors(**given: object) -> None:
     """Raise an error unless all arguments are tensors."""
     for name, value in given.items():
-        if not isinstance(value, Tensor):
-            raise InvalidArgument(
-                f"{name}={shown(value)} must be a tensor, not {type(value).__name__}; use torch.tensor(…)"
-            )
+        instance(value, Tensor, name, "a tensor; use torch.tensor(…)")
 
 
 def at_least(least: int, known: str = "") -> Callable[[Any, str], int]:

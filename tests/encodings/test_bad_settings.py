@@ -233,8 +233,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
         "use phases='exact'",
     ),
-    (lambda: ROPE.at(3), "positions=3 must be an integer tensor"),
-    (lambda: ROPE.at([0, 1]), r"positions=\[0, 1\] must be an integer tensor"),
+    (lambda: ROPE.at(3), "positions is 3; expected an integer tensor"),
+    (lambda: ROPE.at([0, 1]), r"positions is \[0, 1\]; expected an integer tensor"),
     (
         lambda: ROPE.at(arange(3), dtype=torch.int64),
         "dtype=torch.int64 must be a floating",

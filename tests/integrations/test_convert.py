@@ -87,7 +87,13 @@ def test_refusals() -> None:
         ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),
         ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
         ({"q_proj.weight": q}, {"from_": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
+        (None, {}, "state_dict is None; expected a dictionary of tensors; pass model.state_dict"),
+        ({"q_proj.weight": q}, {"heads": 4.0}, r"heads=4.0 must be an integer; use int"),
+        ({"q_proj.weight": q}, {"head_dim": 0}, "head_dim=0 must be at least 1"),
+        ({"q_proj.weight": q}, {"rotary_dim": 0}, "rotary_dim=0 must be even, at least 2, and at most head_dim=16"),
         ({"a.q_b_proj.weight": q}, {}, "latent projection"),
+        ({"a.q_a_proj.weight": q}, {}, "latent projection"),
+        ({"a.kv_a_layernorm.weight": q}, {}, "latent projection"),
         ({"q_norm.weight": torch.ones(3, 8)}, {"head_dim": 8}, r"q_norm.weight has 24 rows, but .* need 32"),
         ({"query_key_value.weight": q}, {}, "kv_heads must equal heads="),
     ):

@@ -48,7 +48,8 @@ def test_losses_are_those_of_the_model_at_that_step(llama: Any, tmp_path: Path) 
 def test_a_training_ends_in_the_same_weights(llama: Any, tmp_path: Path) -> None:
     tokenizer, other = transformers.AutoTokenizer.from_pretrained(tmp_path), copy.deepcopy(llama)
     tokenizer.pad_token = "?"
-    trained(tmp_path, llama, loss_by_position(TEXT, every=1), processing_class=tokenizer)
+    trainer = trained(tmp_path, llama, loss_by_position(TEXT, every=1, length=3), processing_class=tokenizer)
+    assert "loss_to_3" in trainer.state.log_history[0]
     trained(tmp_path, other, processing_class=tokenizer)
     assert llama.training == other.training
     torch.testing.assert_close(llama.state_dict(), other.state_dict(), rtol=0, atol=0)
@@ -56,12 +57,20 @@ def test_a_training_ends_in_the_same_weights(llama: Any, tmp_path: Path) -> None
 
 def test_refusals(llama: Any, tmp_path: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    for callback, message in (
-        (loss_by_position(TEXT), "tokenizer=None, and the Trainer has no processing_class"),
+    for model, callback, message in (
+        (llama, lambda: loss_by_position(TEXT, length=0), "length=0 must be at least 1"),
+        (llama, lambda: loss_by_position(TEXT, every=0), "every=0 must be at least 1"),
         (
-            loss_by_position(TEXT[:64], tokenizer=tokenizer),
+            transformers.GPT2LMHeadModel(transformers.GPT2Config(n_positions=16, n_embd=8, n_layer=1, n_head=1)),
+            lambda: loss_by_position(TEXT[:16], tokenizer=tokenizer),
+            "text has 16 tokens, but 16 positions need 17; pass a longer text",
+        ),
+        (llama, lambda: loss_by_position(TEXT), "tokenizer=None, and the Trainer has no processing_class"),
+        (
+            llama,
+            lambda: loss_by_position(TEXT[:64], tokenizer=tokenizer),
             "text has 64 tokens, but 64 positions need 65; pass a longer text",
         ),
     ):
         with pytest.raises(InvalidArgument, match=message):
-            trained(tmp_path, llama, callback)
+            trained(tmp_path, model, callback())

@@ -15,7 +15,10 @@ from typer.testing import CliRunner
 
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations import position_table
+from posenc.integrations.fingerprint import fingerprint
+from posenc.integrations.huggingface import changes, read, write
+from posenc.integrations.kit import kit
 from posenc.integrations.vectors import FORMAT, Vectors, assert_vectors, load, vectors
 from posenc.scaling import (
     NTK,
@@ -241,6 +244,20 @@ REFUSED: list[tuple[Callable[[Vectors, Path], object], str]] = [
     (lambda expected, folder: expected.save(folder / "rope.npz"), "must end in .json or .safetensors"),
     (lambda _, folder: load(folder / "other.json"), "is not a 'posenc-vectors 1' file"),
     (lambda *_: vectors(read(BLOOM)), "model_type 'bloom' has no rotary layers"),
+    (lambda _, folder: load(folder / "none.json"), "none.json cannot be read .*; pass a file of reference vectors"),
+    (lambda *_: load(__file__), "is not JSON .*; pass a file of reference vectors"),
+    (lambda *_: vectors(llama()), r"positions is .*; expected ModelPositions; pass huggingface.read\(config\)"),
+    (lambda _, folder: kit(llama(), folder), "positions is .*; expected ModelPositions"),
+    (lambda *_: write(llama(), "yarn(4)"), "positions is .*; expected ModelPositions"),
+    (lambda *_: changes(llama(), "yarn(4)"), "positions is .*; expected ModelPositions"),
+    (lambda *_: position_table.of(llama()), "positions is .*; expected ModelPositions"),
+    (lambda *_: fingerprint(read(llama())), r"table is ModelPositions.*; pass position_table.of"),
+    (lambda *_: position_table.of(read(llama()), length=-1), "^length=-1 must be at least 1"),
+    (lambda *_: vectors(read(llama()), total_length=-1), "total_length=-1 must be at least 1"),
+    (lambda *_: vectors(read(llama()), [1.5]), "at=1.5 must be an integer"),
+    (lambda *_: read(llama()).with_scaling(YaRN), "scaling is <class .*; expected a scaling, such as 'yarn"),
+    (lambda *_: read(llama(), base=1e4), "base=10000 has no effect.*; omit base"),
+    (lambda *_: read(CONFIG_MAPPING["llama"]), "config is a type; expected a config object"),
     (lambda *_: vectors(read(llama()), [-1]), r"positions=\[-1\] must have at least one entry, and all"),
 ]
 

@@ -1,6 +1,7 @@
 """What is written is what was meant: transformers turns a written config's layers as we do, in both spellings."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -133,6 +134,15 @@ def test_what_has_no_place_is_refused() -> None:
     half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
     for config, scaling, message in (
         (phi, Proportional(0.5, 4.0), "has pairs that do not rotate, which longrope cannot express"),
+        (phi, 4, "scaling is 4; expected a scaling"),
+        *[
+            (
+                from_json({"model_type": "gemma4_text"}),
+                YaRN(2.0, 64, truncate=False),
+                "yarn.*truncate=False.* cannot be written for model_type 'gemma4_text', so use another",
+            )
+        ]
+        * bool(find_spec("transformers.integrations.heterogeneity")),  # since its class reads this, it refuses it
         (half, Proportional(0.5), "partial_rotary_factor already gives the share"),
         (
             tiny("deepseek-v3").config,

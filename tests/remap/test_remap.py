@@ -242,7 +242,10 @@ def test_texts_build_and_come_back(text: str) -> None:
         ("dca(rotary, chunk=3, local=2, x=1)", "unknown setting of dca"),
         ("dca(rotary, 3, 2)", "settings by name"),
         ("dca(rotary, chunk=3, local=4)", "must be at most chunk=3"),
-        ("dca(alibi, chunk=3, local=2)", "expected a posenc.Rotary"),
+        (
+            "dca(alibi, chunk=3, local=2)",
+            r'expected a posenc.Rotary.* use posenc.remap.remapped\(layers, "dca\(rotary',
+        ),
         ("rerope(rotary, window=0)", "at least 1"),
         ("string(rotary, shift=2, window=5)", "would increase distances"),
         ("stack(rerope(rotary, window=4), rotary)", "no other encoding in the stack"),

@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale, no_argument, parameters_of
+from posenc.arguments import as_scale, no_argument, one_of, parameters_of
 from posenc.attend.call import Settings, check, check_sinks, scale_of_scores
 from posenc.attend.offers import WAYS, Explanation
 from posenc.attend.remapped import remapped
 from posenc.attend.ways import chosen, computed
 from posenc.encodings.placed import Placed
 from posenc.encodings.wide import attended_dtype
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import SHARES_KEYS, merge, repeat_kv
 from posenc.mask import Mask
 
@@ -194,8 +194,7 @@ def _settings(
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(f"dropout={dropout!r} must be the share of weights to drop: at least 0 and below 1")
-    if backend != "auto" and backend not in WAYS:
-        raise UnknownName("backend", backend, ("auto", *WAYS))
+    one_of("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
             "sinks and return_logsumexp cannot be combined, because the merged softmax must include sinks only "

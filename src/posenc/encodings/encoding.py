@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from posenc.arguments import ArgumentType, argument, bound, form, parameters_of, refused, shown
+from posenc.arguments import ArgumentType, argument, bound, instance, parameters_of, refused, shown
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
@@ -156,11 +156,12 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
             if sharded:
                 raise InvalidArgument(_SHARDED) from error
             raise
-        if not isinstance(placed, Placed):
-            raise InvalidArgument(
-                f"{type(self).__name__}.place() must return posenc.Placed(q_positions, k_positions, …), got "
-                f"{form(placed)}"
-            )
+        instance(
+            placed,
+            Placed,
+            f"the result of {type(self).__name__}.place()",
+            "posenc.Placed(q_positions, k_positions, …)",
+        )
         if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
             raise InvalidArgument(_SHARDED)
         placed.causal = self.causal

@@ -28,6 +28,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
+from posenc.arguments import instance
 from posenc.errors import InvalidArgument
 from posenc.integrations.position_table import LayerTable, PositionTable
 
@@ -39,6 +40,7 @@ IN_WORDS = ("base", "scaling", "float32", "unscaled", "own_attention_factor", "s
 
 def fingerprint(table: PositionTable) -> str:
     """Return the fingerprint of the position table of a config or a program."""
+    instance(table, PositionTable, "table", "a PositionTable; pass position_table.of(huggingface.read(config))")
     long, short = (
         [_declared(every.layers[name]) for name in every.layer_types] for every in (table, table.short or table)
     )

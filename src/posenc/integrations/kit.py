@@ -18,10 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import instance
 from posenc.encodings.rotary import Rotary
 from posenc.errors import InvalidArgument
 from posenc.integrations.differences import CLOSE
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import AS_READ, ModelPositions
 from posenc.integrations.vectors import rotated_room
 
 LAST, HEADS = 2**31 - 1, 3
@@ -42,6 +43,7 @@ def kit(positions: ModelPositions, folder: str | Path, *, total_length: int | No
     Raises:
         InvalidArgument: the model has no rotary layers.
     """
+    instance(positions, ModelPositions, "positions", AS_READ)
     rotary = {
         name: encoding
         for name, encoding in positions.encodings(total_length or positions.max_length).items()

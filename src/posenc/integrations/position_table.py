@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least, instance
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.text import value_text
@@ -180,8 +181,11 @@ def of(
         program: the program that computes the table, with its version.
         notes: notes for the table, which follow the assumptions of ``positions``.
     """
+    from posenc.integrations.huggingface.model_positions import AS_READ, ModelPositions
+
+    instance(positions, ModelPositions, "positions", AS_READ)
     types, admitted = positions.types_by_window, admitted or positions.max_length
-    longest = length or admitted
+    longest = admitted if length is None else at_least(1)(length, "length")
     original = min(
         (
             now.original_length

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.rope_dictionaries import family_of
+from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
 from posenc.integrations.words import has_windows
 
 
@@ -124,6 +124,8 @@ class ProgramReader:
             for key in reader.unread(part, version)
             if part.pop(key, None) is not None
         ]
+        if (inner := rope_dictionary(part).get(ORIGINAL)) and ORIGINAL in reader.unread(part, version):
+            part[ORIGINAL] = inner  # outside the dictionary, Phi-3's class has a default of its own
         departing = model_files.departing_from(self.module, version, config, part)
         departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
         part = model_files.rewritten(part, departing, known.get("rope_theta"))

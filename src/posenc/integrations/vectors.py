@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer, at_least
 from posenc.clock import Phases
 from posenc.encodings.catalogue import ModelShape, build, canonical
 from posenc.encodings.rotary import Pairing, Rotary, rotate
@@ -25,6 +26,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
 from posenc.integrations.differences import CLOSE
 from posenc.integrations.doctor.doctor import Expected, diagnosed, search
+from posenc.integrations.huggingface.config import contents
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from
 from posenc.integrations.position_table import LayerTable
@@ -82,7 +84,7 @@ def load(path: str | Path) -> Vectors:
             header = json.loads((file.metadata() or {}).get("header", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     else:
-        header = json.loads(Path(path).read_text("utf-8"))
+        header = contents(Path(path), "file of reference vectors")
         arrays = {
             name: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"]))
             for name, one in header.pop("arrays", {}).items()
@@ -113,10 +115,11 @@ def vectors(
     Raises:
         InvalidArgument: the model has no rotary layers, or ``at`` is empty or contains a negative position.
     """
-    length = total_length or positions.max_length
-    table = position_table.of(positions, length=length)
+    stated = None if total_length is None else at_least(1)(total_length, "total_length")
+    table = position_table.of(positions, length=stated)
+    length = positions.max_length if stated is None else stated
     L = positions.original_length
-    at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
+    at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else [as_integer(p, "at") for p in at]
     if min(at, default=-1) < 0:
         raise InvalidArgument(f"positions={at} must have at least one entry, and all entries must be 0 or more")
     types = dict(zip(table.layer_types, positions.layer_types, strict=True))

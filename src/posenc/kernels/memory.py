@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from posenc.arguments import instance
 from posenc.errors import InvalidArgument, PositionOutOfRange
 
 LIMIT = 2**31
@@ -86,11 +87,12 @@ def check_positions(
     asynchronous assertion checks them. ``past_limit`` is the end of the message for a position beyond the limit; by
     default, the message states the last position.
     """
-    if not isinstance(positions, Tensor):
-        raise InvalidArgument(
-            f"{name}={positions!r} must be an integer tensor of shape (T,) or (B, T), such as "
-            "positions.arange(length) or torch.tensor([…])"
-        )
+    instance(
+        positions,
+        Tensor,
+        name,
+        "an integer tensor of shape (T,) or (B, T), such as positions.arange(length) or torch.tensor([…])",
+    )
     if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
     positions = positions.long()

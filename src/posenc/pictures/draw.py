@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import InvalidArgument, MissingExtra, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument, MissingExtra
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
 from posenc.pictures.numbers import readout
@@ -214,8 +215,7 @@ class Drawing:
 
     def save(self, path: str | Path, width: str = "page") -> Path:
         """Save the view as a figure; ``width`` is ``"page"`` or ``"column"``. The path's suffix sets the format."""
-        if width not in ("page", "column"):
-            raise UnknownName("width", width, ("page", "column"))
+        one_of("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:

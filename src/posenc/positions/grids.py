@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, tensors
+from posenc.arguments import as_integer, instance, tensors
 from posenc.errors import InvalidArgument
 
 Device = torch.device | str | None
@@ -85,8 +85,7 @@ def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"],
 
 
 def _check_rows(rows: Sequence[Tensor]) -> None:
-    if not isinstance(rows, list | tuple):
-        raise InvalidArgument(f"rows is {type(rows).__name__}; expected a list of tensors, [row, …]")
+    instance(rows, list | tuple, "rows", "a list of tensors, [row, …]")
     tensors(**{f"rows[{i}]": row for i, row in enumerate(rows)})
     if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
         raise InvalidArgument(

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, at_least, one_of
+from posenc.arguments import as_integer, at_least, instance, one_of
 from posenc.errors import InvalidArgument
 from posenc.positions.grids import Device, grid
 
@@ -156,10 +156,7 @@ def multimodal(
     after = at_least(0, ": it is the first position of the sequence")(start, "start")
     coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for i, span in enumerate(spans):
-        if not isinstance(span, Span):
-            raise InvalidArgument(
-                f"spans[{i}]={span!r} must be a Text, Image or Video; for n tokens of text, pass Text(n)"
-            )
+        instance(span, Span, f"spans[{i}]", "a Text, Image or Video; for n tokens of text, pass Text(n)")
         coordinates.append(span.coordinates(counting) + after)
         after = int(coordinates[-1].max()) + 1
     return torch.cat(coordinates, 1).to(device), after

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, tensors
+from posenc.arguments import as_integer, at_least, tensors
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.kernels.memory import LIMIT
 from posenc.positions.grids import Device
@@ -17,9 +17,7 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
     """Return the positions ``offset, offset+1, …`` of a sequence, or of the next ``length`` tokens after
     ``offset`` cached tokens.
     """
-    length, offset = as_integer(length, "length"), as_integer(offset, "offset")
-    if length < 0:
-        raise InvalidArgument(f"length={length} must be at least 0")
+    length, offset = at_least(0)(length, "length"), as_integer(offset, "offset")
     if offset < 0 or offset + length > LIMIT:
         raise PositionOutOfRange(
             f"offset={offset} with length={length} gives positions outside 0 … {LIMIT - 1}; use a smaller offset "
@@ -41,9 +39,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention, so that tokens of a document do not see other documents.
     """
-    lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
-    if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={lengths} must all be at least 1; omit empty documents")
+    lengths = [at_least(1, "; omit empty documents")(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts

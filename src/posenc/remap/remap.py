@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import shown
 from posenc.clock import Phases
 from posenc.encodings.catalogue import remap
 from posenc.encodings.encoding import Encoding
@@ -72,7 +73,10 @@ class Remap(Encoding):
     def __init__(self, rotary: Rotary) -> None:
         super().__init__()
         if not isinstance(rotary, Rotary) or rotary.axes != 1:
-            raise InvalidArgument(f"rotary is {rotary!r}; expected a posenc.Rotary(…) with one axis")
+            raise InvalidArgument(
+                f"rotary is {shown(rotary)}; expected a posenc.Rotary(…) with one axis; for a model's "
+                f'Layers, use posenc.remap.remapped(layers, "{self.name}(rotary, …)")'
+            )
         self.rotary = rotary
         self.head_dim, self.rotary_dim, self.pairing = rotary.head_dim, rotary.rotary_dim, rotary.pairing
         self.isometric, self.signed, self.scaling = rotary.isometric, rotary.signed, rotary.scaling

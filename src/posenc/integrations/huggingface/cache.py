@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from posenc.arguments import as_integer, form, instance, refused
+from posenc.arguments import as_integer, at_least, form, instance, refused
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers
 from posenc.encodings.nope import NoPE
@@ -22,7 +22,10 @@ class UnrotatedCache(Cache):
         super().__init__(layer_class_to_replicate=self._layer)
         self.encoding = encoding
 
-    get_conv_state = update_conv_state = update_recurrent_state = refused(
+    def _layer(self) -> "MovableLayer":
+        return MovableLayer(self, self.encoding.layer(len(self.layers)))
+
+    has_previous_state = get_conv_state = update_conv_state = update_recurrent_state = refused(
         "this model has recurrent layers, whose state contains no keys that could move or be dropped; use "
         "transformers' DynamicCache(config=model.config)"
     )
@@ -57,9 +60,6 @@ class MovableCache(UnrotatedCache):
     def __init__(self, encoding: Encoding) -> None:
         super().__init__(encoding)
         self.dropped = False
-
-    def _layer(self) -> "MovableLayer":
-        return MovableLayer(self.encoding.layer(len(self.layers)))
 
     def select(self, slots: Tensor) -> None:
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
@@ -106,8 +106,12 @@ class MovableCache(UnrotatedCache):
         Raises:
             InvalidArgument: the keys of ``passage`` are rotated, as in caches of transformers.
         """
-        fix = "a MovableCache, whose keys are unrotated; read the passage into a MovableCache"
-        instance(passage, UnrotatedCache, "passage", fix)
+        instance(
+            passage,
+            UnrotatedCache,
+            "passage",
+            "a MovableCache, whose keys are unrotated; read the passage into a MovableCache",
+        )
         for index, layer in enumerate(passage.layers):
             if index == len(self.layers):
                 self.layers.append(self._layer())
@@ -120,8 +124,9 @@ class MovableLayer(DynamicLayer):
     keys: Tensor
     values: Tensor
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, cache: UnrotatedCache, encoding: Encoding) -> None:
         super().__init__()
+        self.cache = cache
         self.encoding = NoPE() if encoding.remapped else encoding  # remapped attention needs unrotated keys
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
@@ -133,11 +138,10 @@ class MovableLayer(DynamicLayer):
                 f"head_dim={self.encoding.head_dim}; pass the model's own encoding. Models with latent attention "
                 "(DeepSeek) cache other vectors than keys, so use transformers' DynamicCache for them"
             )
-        axes = self.encoding.axes  # of text, all are equal
-        at = on_axes(arange(new, offset=past, device=key_states.device), axes)
+        at = on_axes(arange(new, offset=past, device=key_states.device), self.encoding.axes)
         super().update(rerotate(key_states, at, self.encoding, NoPE()), value_states)
         count = self.keys.shape[-2]
-        at = on_axes(arange(count, offset=past + new - count, device=self.keys.device), axes)
+        at = on_axes(arange(count, offset=past + new - count, device=self.keys.device), self.encoding.axes)
         return rerotate(self.keys, at, NoPE(), self.encoding), self.values
 
     def select(self, slots: Tensor) -> None:
@@ -180,12 +184,10 @@ class RingCache(UnrotatedCache):
 
     def __init__(self, encoding: Encoding, *, slots: int, sinks: int = 4, wrap: int | None = None) -> None:
         super().__init__(encoding)
-        self.wrap = None if wrap is None else as_integer(wrap, "wrap")
         self.slots, self.sinks = as_integer(slots, "slots"), as_integer(sinks, "sinks")
         if not 0 <= self.sinks < self.slots:
             raise InvalidArgument(f"sinks={sinks} must be 0 or more, and below slots={slots}")
-        if self.wrap is not None and self.wrap < 2 * self.slots:
-            raise InvalidArgument(f"wrap={wrap} must be at least {2 * self.slots}, twice slots={slots}")
+        self.wrap = None if wrap is None else at_least(2 * self.slots, f", twice slots={slots}")(wrap, "wrap")
         if reading := [x.name for x in encoding.modules() if isinstance(x, Encoding) and not x.relative]:
             raise InvalidArgument(
                 f"encoding has {reading[-1]}, which depends on positions and not only on distances, but positions "
@@ -199,16 +201,12 @@ class RingCache(UnrotatedCache):
 class RingLayer(MovableLayer):
     """A layer's sinks and last keys, in order. The next token's position is ``cumulative_length``."""
 
-    is_croppable = False
+    cache: RingCache
+    is_croppable, cumulative_length = False, 0
     crop = refused(
         "a RingCache cannot take tokens back, because the keys that they replaced are gone; generate without "
         "assistant_model and prompt_lookup_num_tokens, or use MovableCache"
     )
-
-    def __init__(self, cache: RingCache, encoding: Encoding) -> None:
-        super().__init__(encoding)
-        self.cache = cache
-        self.cumulative_length = 0
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         """Append new keys and values, and return the keys and values that queries see, in order."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from posenc.arguments import instance
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import by_rule
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
@@ -46,6 +47,10 @@ def read(config: object, *, base: float | None = None, as_type: str | None = Non
         raise reader.refusal
     if reader.model_type not in FAMILIES:
         by_rule.hold(positions.encodings(positions.max_length, "float32"), reader.made)
+    if base is not None and base not in [recipe.get("base") for recipe in positions.recipes.values()]:
+        raise InvalidArgument(
+            f"base={base:g} has no effect, because no layer lacks a base in the config; omit base"
+        )
     return positions
 
 
@@ -55,8 +60,7 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     path = path_of_text(part)
     for i, key in enumerate(path):
         around, part = part, part[key]
-        if not isinstance(part, Mapping):
-            raise InvalidArgument(f"{key} is a {type(part).__name__}; expected a dictionary")
+        instance(part, Mapping, key, "a dictionary")
         outer = around.get("model_type")
         if (isinstance(outer, str) and outer in FAMILIES) or path[:i][-1:] == ("text_config",):
             raise InvalidArgument(
@@ -86,22 +90,22 @@ def mapping_of(config: object) -> Mapping[str, Any]:
     name = config if isinstance(config, str | Path) else "config"
     if isinstance(config, str | Path):
         config = contents(Path(config))
-    elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
+    elif not isinstance(config, Mapping | type) and hasattr(config, "to_dict"):
         config = config.to_dict()
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"{name} is a {type(config).__name__}; expected a config object, a dict or a path")
     return config
 
 
-def contents(path: Path) -> Any:
-    """Return the contents of a config.json, given its path or its folder."""
+def contents(path: Path, what: str = "config.json") -> Any:
+    """Return the contents of a config.json, or another JSON file, given its path or its folder."""
     path = path / "config.json" if path.is_dir() else path
     try:
         with path.open("rb") as file:
             text = file.read(LARGEST)
     except OSError as error:
         raise InvalidArgument(
-            f"{path} cannot be read ({error.strerror}); pass a config.json on this machine, "
+            f"{path} cannot be read ({error.strerror}); pass a {what} on this machine, "
             "because posenc downloads nothing"
         ) from error
     if text.startswith(b"GGUF"):
@@ -112,7 +116,7 @@ def contents(path: Path) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
+        raise InvalidArgument(f"{path} is not JSON ({error}); pass a {what}") from error
 
 
 def _positions(reader: Reader, path: tuple[str, ...]) -> ModelPositions:

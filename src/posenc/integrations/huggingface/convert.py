@@ -14,7 +14,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from posenc.arguments import one_of
+from posenc.arguments import as_integer, at_least, instance, one_of
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half
 from posenc.errors import InvalidArgument
 
@@ -42,7 +42,7 @@ PARTS = re.compile(
 """A pattern for all tensors of query and key projections and of their norms."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
 """A pattern for vision and audio towers, whose heads rotate differently."""
-LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
+LATENT = re.compile(r"(^|\.)(q|kv)_[ab]_(proj|layernorm|proj_with_mqa)\.")
 
 
 def convert_pairing(
@@ -77,14 +77,23 @@ def convert_pairing(
     """
     for pairing in (from_, to):
         one_of("pairing", pairing, get_args(Pairing))
-    rotary_dim = head_dim if rotary_dim is None else rotary_dim
+    instance(state_dict, Mapping, "state_dict", "a dictionary of tensors; pass model.state_dict()")
+    heads, kv_heads, head_dim = (
+        at_least(1)(count, name)
+        for name, count in (
+            ("heads", heads),
+            ("kv_heads", heads if kv_heads is None else kv_heads),
+            ("head_dim", head_dim),
+        )
+    )
+    rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
-        raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
+        raise InvalidArgument(f"rotary_dim={rotary_dim} must be even, at least 2, and at most head_dim={head_dim}")
     reorder: Callable[[int], Sequence[int]] = (
         range if from_ == to else half_from_interleaved if to == "half" else interleaved_from_half
     )
     channels = [torch.tensor([*order, *range(len(order), head_dim)]) for order in ([], reorder(rotary_dim))]
-    kv_heads, converted = kv_heads or heads, dict(state_dict)
+    converted = dict(state_dict)
     for name, tensor in state_dict.items():
         if turns := _turns(name, tuple(tensor.shape), heads, kv_heads, head_dim):
             rows = torch.cat([channels[turn] + i * head_dim for i, turn in enumerate(turns)]).to(tensor.device)

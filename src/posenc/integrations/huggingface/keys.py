@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
+from posenc.arguments import instance
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config_class import class_keys, config_class
 from posenc.integrations.huggingface.family import Family
@@ -118,8 +119,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     # later MPT configs list settings of rotation even if it is off
     used = [item for item in nested.items() if nested.get("rope") or not str(item[0]).startswith("rope")]
     for key, value in [*config.items(), *used]:
-        if not isinstance(key, str):
-            raise InvalidArgument(f"key {key!r} of the config is not a string; write it in quotes")
+        instance(key, str, "a key of the config", "a string; write it in quotes")
         if key in known and key in KEYS and value is not None and key not in family.ignored:
             KEYS[key].check(key, value)  # also checks unused keys, like transformers
         is_off = key == "sliding_window" and config.get("use_sliding_window") is False

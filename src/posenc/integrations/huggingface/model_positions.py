@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from posenc.arguments import one_of
+from posenc.arguments import instance, one_of
 from posenc.clock import Phases
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.compose import Stack
@@ -18,6 +18,8 @@ from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, LongRoPE, Scaling
 from posenc.scaling.registry import SCALINGS, make
 
+AS_READ = "ModelPositions; pass huggingface.read(config)"
+"""What functions expect as position settings, in their error messages."""
 NOPE = Recipe("nope")
 """The recipe of layers without positional encoding."""
 ROUNDED_ALIBI = {
@@ -55,6 +57,9 @@ def scaling_of(stated: Scaling | LengthScaling | str | None, length: int) -> Sca
         UnknownName, InvalidArgument: the name of the scaling or of a field is unknown, or a value is out of range.
     """
     if not isinstance(stated, str):
+        instance(
+            stated, Scaling | LengthScaling | None, "scaling", "a scaling, such as 'yarn(4)' or YaRN(4.0, 8192)"
+        )
         return stated
     recipe = parse(stated)
     given, by_name = recipe.arguments

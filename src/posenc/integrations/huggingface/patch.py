@@ -26,7 +26,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
-from posenc.integrations.huggingface.patch_attention import Attending, relative, remapped
+from posenc.integrations.huggingface.patch_attention import relative, remapped
 from posenc.positions import on_axes
 
 
@@ -39,8 +39,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             by text positions.
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
-            encoding with ``phases="float32"`` to get the model's own angles bit for bit; the default angles are
-            exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
+            encoding with ``phases="float32"`` to get the model's own angles bit for bit (in Llama 4, up to
+            rounding); the default angles are exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
             families that use transformers' attention interface. Caches then keep unrotated keys, whose positions
             must be consecutive if there are more keys than queries.
 
@@ -147,7 +147,6 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             "replaced: the model looks its angles up in tables, or other code has patched it"
         )
     hears: list[Any] = []
-    around = [module for module in tower.values() if hasattr(module, "posenc_stack")]  # of an outer block
     if any(encoding.remapped for encoding in encodings.values()):  # attention rotates; cached keys stay unrotated
         if positions.query_dim:
             raise InvalidArgument(
@@ -157,10 +156,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
             )
         hears = remapped(model, tower, positions, encodings, undo)
         encodings = dict.fromkeys(encodings, NoPE())
-    elif around:  # this block's encoding rotates before attention
-        hears = [Attending(NoPE())]
-        for module in around:
-            undo.enter_context(patch.object(module, "posenc_stack", hears[0]))
+    elif any(hasattr(module, "posenc_stack") for module in tower.values()):  # of a block around this one
+        hears = remapped(model, tower, positions, dict.fromkeys(encodings, NoPE()), undo)
     for module in modules:
         undo.enter_context(patch.object(module, "forward", _answering(module, positions, encodings, hears)))
 

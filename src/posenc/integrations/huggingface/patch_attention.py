@@ -39,7 +39,7 @@ def _visible(mask: Tensor) -> Tensor:
 
 
 @dataclass(eq=False)
-class Attending:
+class _Stack:
     """An encoding, the position ids of the current forward pass, and the encoding at these positions. All
     attention modules with this encoding share one object. The model's cache contains unrotated keys, in the order
     of tokens.
@@ -84,7 +84,7 @@ def remapped(
     positions: ModelPositions,
     encodings: Mapping[str, Encoding],
     undo: ExitStack,
-) -> list[Attending]:
+) -> list[_Stack]:
     """Make attention modules rotate queries and keys with the encoding of their layer type.
 
     Returns the objects that need the position ids in every forward pass.
@@ -115,14 +115,14 @@ def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encodi
             undo.enter_context(patch.object(module, "compute_bias", module.posenc_stack.bias))
 
 
-def _attach(model: Any, encodings: Mapping[nn.Module, Encoding], undo: ExitStack) -> list[Attending]:
+def _attach(model: Any, encodings: Mapping[nn.Module, Encoding], undo: ExitStack) -> list[_Stack]:
     """Make a model use ``attended``, with an encoding for each of these attention modules. Return the objects that
     ``attended`` reads, one per encoding.
     """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    stacks = {id(encoding): Attending(encoding) for encoding in encodings.values()}
+    stacks = {id(encoding): _Stack(encoding) for encoding in encodings.values()}
     for module, encoding in encodings.items():
         if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
             raise InvalidArgument(
@@ -153,8 +153,8 @@ def attended(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Compute attention for transformers' interface. Modules without a ``Attending`` use transformers' SDPA."""
-    stack: Attending | None = module.__dict__.get("posenc_stack")
+    """Compute attention for transformers' interface. Modules without a ``_Stack`` use transformers' SDPA."""
+    stack: _Stack | None = module.__dict__.get("posenc_stack")
     if stack is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 

@@ -1,5 +1,6 @@
 """Callbacks for transformers' Trainer, and assertions about models and packed texts."""
 
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -8,9 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from posenc.arguments import at_least
 from posenc.errors import InvalidArgument
 from posenc.integrations.fingerprint import fingerprint as fingerprint_of
 from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.probe import unchanged
 from posenc.integrations.huggingface.model_laws import check
@@ -37,7 +40,8 @@ def loss_by_position(
 
     Args:
         text: the text whose beginning is scored.
-        length: the number of positions to score. The default is four times the length in the config.
+        length: the number of positions to score. The default is four times the length in the config. A model
+            whose table of positions ends earlier is scored to the end of the table.
         every: the number of steps between scores.
         tokenizer: a tokenizer. The default is the Trainer's ``processing_class``.
         report: a function that is called with the step and the losses by name.
@@ -46,6 +50,9 @@ def loss_by_position(
         InvalidArgument: when training begins, there is no tokenizer or the text is too short.
     """
     from transformers import TrainerCallback
+
+    length = None if length is None else at_least(1)(length, "length")
+    at_least(1)(every, "every")
 
     class LossByPosition(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
@@ -57,7 +64,11 @@ def loss_by_position(
                         "tokenizer=None, and the Trainer has no processing_class; pass a tokenizer"
                     )
                 pretrained = Pretrained(model, reader, read(model.config), type(model).__name__)
-                losses = by_position(pretrained, text, length or 4 * pretrained.original_length)
+                ends = FAMILIES[pretrained.positions.model_type].table_ends or any(
+                    "embeddings" in encoding.acts_on for encoding in pretrained.positions.encodings(1).values()
+                )
+                longest = pretrained.positions.max_length if ends else sys.maxsize
+                losses = by_position(pretrained, text, min(length or 4 * pretrained.original_length, longest))
                 state.log_history.append({**losses, "step": step, "epoch": state.epoch})
                 report(step, losses)
 
@@ -76,7 +87,7 @@ def by_position(model: Pretrained, text: str, length: int) -> dict[str, float]:
         )
     with unchanged(model.model):  # dynamic scaling keeps the frequencies for the last text's length
         losses = model.losses(tokens, None)
-    ends = [max(1, model.original_length // 4)]
+    ends = [min(max(1, model.original_length // 4), length)]
     while ends[-1] < length:
         ends.append(min(2 * ends[-1], length))
     return {
@@ -131,10 +142,12 @@ def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor
             because it counts each axis as a text; ``[0, L]`` is right.
     """
     rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
-    ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
-    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (ends[-1] == axes * tokens)
+    ends, (axes, tokens) = torch.as_tensor(cu_seqlens).tolist(), rows.shape
+    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is not a text" * (
+        axes > 1 and ends[-1:] == [axes * tokens]
+    )
     owed(
-        ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
+        ends[:1] == [0] and ends[-1:] == [tokens] and all(a < b for a, b in pairwise(ends)),
         f"cu_seqlens {ends} does not increase from 0 to {tokens}, the number of tokens{each_axis}; pass the start "
         "of each text in the row, and the number of all tokens",
     )

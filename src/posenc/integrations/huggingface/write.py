@@ -4,14 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from posenc.arguments import at_least, one_of
+from posenc.arguments import at_least, instance, one_of
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config_class import class_form
+from posenc.integrations.huggingface.config_class import RefusedByClass, class_form
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
-from posenc.integrations.huggingface.model_positions import ModelPositions, scaling_of, softmax_factor
+from posenc.integrations.huggingface.model_positions import AS_READ, ModelPositions, scaling_of, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
+from posenc.integrations.position_table import briefly
 from posenc.integrations.rope_dictionaries import with_mscales
 from posenc.scaling import NTK, Default, DynamicNTK, LengthScaling, Scaling
 
@@ -45,6 +46,7 @@ def write(
         InvalidArgument: the family's config cannot express this scaling, the scaling replaces NTK, or the scaling
             reaches fewer positions than the scaling that it replaces and ``max_length`` is not given.
     """
+    instance(positions, ModelPositions, "positions", AS_READ)
     one_of("spelling", spelling, get_args(Spelling))
     scaling = scaling_of(scaling, positions.original_length)
     max_length = None if max_length is None else at_least(1)(max_length, "max_length")
@@ -60,11 +62,19 @@ def write(
                 "spelling='v4' has one rope_scaling dictionary for all layers, but this model needs several "
                 "dictionaries; use spelling='v5'"
             )
-        return {
+        config = {
             **config,
             **({} if {*positions.recipes} <= {"main", "compress"} else {"layer_types": [*positions.layer_types]}),
             "rope_parameters": {name: entries.get(name) for name in positions.recipes},
         }
+        try:  # Gemma 4's class refuses longrope
+            class_form({**config, "model_type": positions.model_type})
+        except RefusedByClass as error:
+            raise InvalidArgument(
+                f"scaling={briefly(positions.rotary.get('scaling'))} cannot be written for model_type "
+                f"{positions.model_type!r}, so use another: {error}"
+            ) from error
+        return config
     stated, ignored = rope_dictionary(positions.source), FAMILIES[positions.model_type].ignored_rope_keys
     floor = {key: stated[key] for key in stated if key == "original_max_position_embeddings" and positions.scales}
     entry = {**floor, **next(iter(entries.values())), **{key: stated[key] for key in stated if key in ignored}}
@@ -152,7 +162,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling | str, **options: Any) -> dict[str, Any]:
     """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
-    return changed(positions.source, write(positions, scaling, **options))
+    return changed(after=write(positions, scaling, **options), before=positions.source)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.arguments import one_of
+from posenc.arguments import at_least, one_of
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extension import longppl
 from posenc.workbench.extension.decision import Candidate, Extension
@@ -70,10 +70,8 @@ class Request:
         check_device(self.device)
         one_of("dtype", self.dtype, ("float32", "bfloat16"))
         one_of("positions", self.positions, ("counted", "pose"))
-        if self.documents < 1:
-            raise InvalidArgument(f"documents={self.documents} must be at least 1")
-        if self.finetune < 0:
-            raise InvalidArgument(f"finetune={self.finetune} must be at least 0; use 0 for no fine-tune")
+        at_least(1)(self.documents, "documents")
+        at_least(0, "; use 0 for no fine-tune")(self.finetune, "finetune")
         if self.finetune and self.dtype != "float32":
             raise InvalidArgument(
                 f"dtype={self.dtype!r} would round a fine-tune's updates to zero; use --dtype float32"

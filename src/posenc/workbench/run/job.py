@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from posenc.arguments import at_least
 from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.custom_code import located
 from posenc.workbench.run.plan import Identified, LossCurve, Run
@@ -111,8 +112,7 @@ class Requirements:
     gpus: float = 0
 
     def __post_init__(self) -> None:
-        if self.cpus < 1:
-            raise InvalidArgument(f"cpus={self.cpus} must be at least 1")
+        at_least(1)(self.cpus, "cpus")
         if not (0 <= self.gpus <= 1 or self.gpus in range(2, 1025)):
             raise InvalidArgument(f"gpus={self.gpus} must be a whole number, or a share of a GPU between 0 and 1")
 
