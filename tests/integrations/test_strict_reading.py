@@ -116,7 +116,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 is outside text_config"),
     ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
     ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 is outside text_config"),
-    ({"model_type": "gemma3", "text_config": [1]}, "text_config is a list; expected a dictionary"),
+    ({"model_type": "gemma3", "text_config": [1]}, r"text_config is \[1\]; expected a dictionary"),
     ({"hidden_size": 64}, "the config has no 'model_type'.*; add a type, such as 'llama'"),
     ({**GEMMA, "model_type": "gemma3"}, "has its language model in text_config, which is missing"),
     ({**GPTJ, "rope_scaling": LINEAR}, "unknown key of model_type 'gptj' 'rope_scaling'"),
@@ -278,7 +278,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
     (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
     (config("falcon", n_embed=32), "n_embed=32 contradicts hidden_size=64, which transformers reads"),
-    ({**config("llama"), 5: 1}, "key 5 of the config is not a string"),
+    ({**config("llama"), 5: 1}, "a key of the config is 5; expected a string; write it in quotes"),
     (
         {
             "model_type": "deberta-v2",

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from posenc.arguments import such_that
 from posenc.errors import InvalidArgument
 from posenc.positions import centred, grid, midpoints
 
@@ -40,8 +41,10 @@ class Layout:
 
     def encoding(self, head_dim: int, *, parts: int | None = None) -> str:
         """Return the string of the encoding, as in ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
-        if head_dim < self.multiple or head_dim % self.multiple:
-            raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this layout")
+        such_that(
+            lambda channels: channels >= self.multiple and channels % self.multiple == 0,
+            f"be a multiple of {self.multiple} in this layout",
+        )(head_dim, "head_dim")
         return self.text(head_dim, **self._parts(parts))
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:

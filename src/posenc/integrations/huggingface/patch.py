@@ -40,9 +40,10 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         encoding: a rotation with the model's size and pairing, ``NoPE()``, or T5's bias. For several layer types,
             pass ``Layers``, as returned by ``read(model.config).as_layers()``, or a dict by layer type. Build the
             encoding with ``phases="float32"`` to get the model's own angles bit for bit (in Llama 4, up to
-            rounding); the default angles are exact. The model keeps its windows. A remapped encoding (``posenc.remap``) also replaces attention, in
-            families that use transformers' attention interface. Caches then keep unrotated keys, whose positions
-            must be consecutive if there are more keys than queries.
+            rounding); the default angles are exact. The model keeps its windows. A remapped encoding
+            (``posenc.remap``) also replaces attention, in families that use transformers' attention interface.
+            Caches then keep unrotated keys, whose positions must be consecutive if there are more keys than
+            queries.
 
     The model keeps its attention scale, including DeepSeek's mscale_all_dim (``Rotary.softmax_factor``). Vision and
     audio towers keep their own encodings. T5 accepts key masks, and masks of shape ``(B, 1, T, S)`` with a row per
@@ -110,9 +111,9 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
 
 def _unscaled(positions: ModelPositions, name: str, encoding: Encoding) -> Encoding:
     """Return the encoding without the query scale of its layer type, which the model's own code applies."""
-    if isinstance(encoding, Stack) and (own := positions.scales.get(name)):
+    if isinstance(encoding, Stack) and (scale := positions.scales.get(name)):
         rotation, *others = encoding.encodings
-        if [other.settings for other in others] == [build(own, ModelShape()).settings]:
+        if [other.settings for other in others] == [build(scale, ModelShape()).settings]:
             return rotation
     return encoding
 
