@@ -391,8 +391,8 @@ def test_transformers_4_needs_a_factor_of_longrope_without_a_length_outside() ->
     for more in ({"factor": 4.0}, {"attention_factor": 1.5}):
         assert transformers.read({**OLDER, "rope_scaling": {**inside, **more}}, "4.57.6").layers
     assert only(transformers.read({**OLDER, "rope_parameters": inside}, "4.57.6")).scaling == "default()"
-    phi3 = {**PHI3, "rope_parameters": {"rope_theta": 1e4, **inside}}
-    assert exllamav3.read(phi3).pretrained_length == LENGTH  # not the default of Phi-3's class, 4096
+    # not the default of Phi-3's class, 4096
+    assert exllamav3.read({**PHI3, "rope_parameters": {"rope_theta": 1e4, **inside}}).pretrained_length == LENGTH
 
 
 @pytest.mark.parametrize(
