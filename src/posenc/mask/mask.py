@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_flag, form, instance
+from posenc.arguments import as_flag, form
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, as_tensor, mask_mod
 from posenc.kernels.memory import is_certain
@@ -154,13 +154,11 @@ class Mask(Pytree, metaclass=MaskType):
             if window is None and isinstance(causal, bool):
                 return CAUSAL if causal else EVERYTHING
             return cls(causal, window=window)
-        instance(
-            mask,
-            cls,
-            "mask",
-            "posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for padding, or posenc.Mask(dense=…) for a "
-            "tensor (B, H, T, S); for causality alone, write causal=True",
-        )
+        if not isinstance(mask, cls):
+            raise InvalidArgument(
+                f"mask is {form(mask)}; expected posenc.Mask(…): use posenc.Mask(causal=True, key_mask=…) for "
+                "padding, or posenc.Mask(dense=…) for a tensor (B, H, T, S); for causality alone, write causal=True"
+            )
         if causal or window is not None:
             raise InvalidArgument(
                 f"causal={causal} and window={window} cannot be combined with a mask; set causal and window in "

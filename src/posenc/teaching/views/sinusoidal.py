@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 import posenc
+from posenc.arguments import such_that
 from posenc.encodings.sinusoidal import Order
-from posenc.errors import InvalidArgument
 from posenc.pictures.numbers import plain, short
 from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted, labelled
 from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
@@ -23,10 +23,10 @@ def table(
     width: int, positions: Sequence[int], base: float = 10_000.0, order: Order = "interleaved"
 ) -> Float[Tensor, "T C"]:
     """Return the sinusoidal encoding of these positions in float64, with one row per position."""
-    if width % 2:
-        raise InvalidArgument(
-            f"width={width} must be even, because every pair has a sine and a cosine; use width={width + 1}"
-        )
+    such_that(
+        lambda channels: channels % 2 == 0,
+        f"be even, because every pair has a sine and a cosine; use width={width + 1}",
+    )(width, "width")
     return posenc.Sinusoidal(width, base=base, order=order).table(torch.tensor(list(positions)), torch.float64)
 
 
