@@ -200,7 +200,7 @@ GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positi
                 program,
                 TOWER,
                 None,
-                r"'qwen2_vl_vision' has these rotary layer types: \['all'\]; posenc writes for programs only language models",
+                r"'qwen2_vl_vision' has these rotary layer types: \['all'\]; posenc writes for programs only",
             )
             for program in PROGRAMS
         ),

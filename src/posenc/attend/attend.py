@@ -194,7 +194,8 @@ def _settings(
         as_scale(softcap, "softcap")
     if not isinstance(dropout, Real) or not 0 <= dropout < 1:
         raise InvalidArgument(f"dropout={dropout!r} must be the share of weights to drop: at least 0 and below 1")
-    one_of("backend", backend, ("auto", *WAYS))
+    if backend != "auto":
+        one_of("backend", backend, ("auto", *WAYS))
     if return_logsumexp and sinks is not None:
         raise InvalidArgument(
             "sinks and return_logsumexp cannot be combined, because the merged softmax must include sinks only "

@@ -301,7 +301,8 @@ class RemappedPart(Pytree):
 
 def check_bhtd(name: str, x: Any) -> None:
     """Raise an error unless x is a 4-D batch of queries, keys or values."""
-    tensors(**{name: x})
+    if not isinstance(x, Tensor):  # in every call
+        tensors(**{name: x})
     if x.dim() != 4 or not x.shape[1]:
         fix = f"; add a batch axis: {name}[None]" if x.dim() == 3 else "; reshape it"
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels){fix}")

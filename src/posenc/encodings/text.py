@@ -134,8 +134,8 @@ def parse(text: str) -> Recipe:
         if isinstance(error, InvalidArgument):
             raise
         raise InvalidArgument(
-            f"{text!r} cannot be parsed ({error.args[0] if error.args else 'too deeply nested'}); write an encoding "
-            "such as rotary(base=500000) or layers(rotary*3 + nope), or a scaling such as yarn(4)"
+            f"{text!r} cannot be parsed ({error.args[0] if error.args else 'too deeply nested'}); write an "
+            "encoding such as rotary(base=500000) or layers(rotary*3 + nope), or a scaling such as yarn(4)"
         ) from error
 
 

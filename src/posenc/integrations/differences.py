@@ -245,7 +245,9 @@ def _frequencies(first: LayerTable, second: LayerTable, every: bool) -> str:
     largest = max((ratio for ratio in off if ratio < math.inf), default=0)
     by = f", by factors up to {largest:.{4 if largest > 1.001 else 8}g}" if largest else ""
     return (
-        f"frequencies of {len(off)} of {len(pairs)} pairs differ{by}{', and some are 0 in one of the two' * (math.inf in off)}:"
+        f"frequencies of {len(off)} of {len(pairs)} pairs differ{by}"
+        + ", and some are 0 in one of the two" * (math.inf in off)
+        + ":"
         if off
         else f"frequencies differ for inputs beyond {min(map(int, dynamic)):,} tokens:"
         if dynamic

@@ -87,12 +87,9 @@ def check_positions(
     asynchronous assertion checks them. ``past_limit`` is the end of the message for a position beyond the limit; by
     default, the message states the last position.
     """
-    instance(
-        positions,
-        Tensor,
-        name,
-        "an integer tensor of shape (T,) or (B, T), such as positions.arange(length) or torch.tensor([…])",
-    )
+    if not isinstance(positions, Tensor):  # in every call
+        fix = "an integer tensor of shape (T,) or (B, T), such as positions.arange(length) or torch.tensor([…])"
+        instance(positions, Tensor, name, fix)
     if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(f"{name} is {positions.dtype}; positions must be exact integers: pass int64 or int32")
     positions = positions.long()

@@ -162,7 +162,8 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling | str, **options: Any) -> dict[str, Any]:
     """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
-    return changed(after=write(positions, scaling, **options), before=positions.source)
+    written = write(positions, scaling, **options)
+    return changed(positions.source, written)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
