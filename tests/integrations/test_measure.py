@@ -46,6 +46,8 @@ def test_frequencies_are_known_past_whole_turns() -> None:
         ),
         ("phi", "the first 8 of 16 channels of a head rotate, in half pairs (i, i+4)"),
         ("gemma3", "all 32 channels of a head rotate, in half pairs (i, i+16)"),
+        ("deepseek-v3", "Layers 0 to 1 with RoPE: the last 16 of 24 channels of a head rotate"),
+        ("phi3", "Layers 0 to 1 with RoPE"),
         ("smollm3", "Layer 1 without positional encoding"),
         ("bloom", "Layers 0 to 1 with a bias on scores"),
         ("gpt2", "in addition, a trained table of 256 rows (transformer.wpe)"),
@@ -346,7 +348,7 @@ def test_a_map_that_bends_or_is_one_of_many_is_no_turn(bend: float, different: i
     maps[1:, 0] *= 1 + bend
     moved = torch.einsum("td,pde->pte", tokens, maps)[:, None].float()
     plain = tokens[None, None, :8].float()
-    layer = layer_of(Attention("layers.0.attention", plain, plain, plain @ plain.mT), moved.flatten(1, 2), at)
+    layer = layer_of(Attention("layers.0.attention", plain, plain, plain @ plain.mT), [moved.flatten(1, 2)] * 2, at)
     assert (layer.rotation is not None, layer.exact, layer.maps is None) == (turns, turns, different < 5)
 
 

@@ -3,6 +3,7 @@
 import copy
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from transformers.utils import ModelOutput
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import assert_packed, check, positions_callback
+from posenc.integrations.huggingface import assert_packed, check, positions_callback, read
 from posenc.integrations.huggingface.families import FAMILIES, NOT_IN_CONFIG
 from posenc.integrations.huggingface.folder import open_model
 from posenc.integrations.huggingface.language_model import cached
+from posenc.integrations.huggingface.measuring.evidence import untested_windows
 from posenc.integrations.huggingface.model_laws import LoadedModel, reads_chunks_as_the_whole
 from posenc.laws.check import verdict
 from posenc.scaling import Default
@@ -98,11 +100,11 @@ def is_one_off_beside_a_cache() -> Any:
     return positions_given(tiny("llama-2"), one_off)
 
 
-def with_rotary(family: str, **values: Any) -> Any:
-    """A model whose rotary module has other values."""
+def with_values(family: str, **values: Any) -> Any:
+    """A model whose modules have other values wherever they have one of this name."""
     model = tiny(family)
-    for name, value in values.items():
-        setattr(model.model.rotary_emb, name, value)
+    for module, name in [(m, name) for m in model.modules() for name in values if hasattr(m, name)]:
+        setattr(module, name, values[name])
     return model
 
 
@@ -136,7 +138,7 @@ FREQUENCIES = {"does_what_its_config_says", "holds_the_buffers_that_its_code_mak
 
 
 def with_base(family: str, base: float) -> Any:
-    return with_rotary(family, inv_freq=torch.tensor(Default().frequencies(16, base).float32))
+    return with_values(family, inv_freq=torch.tensor(Default().frequencies(16, base).float32))
 
 
 FAULTS: dict[str, tuple[Callable[[], Any], set[str]]] = {
@@ -147,15 +149,18 @@ FAULTS: dict[str, tuple[Callable[[], Any], set[str]]] = {
     "ignores the mask": (ignores_the_mask, {"generates_as_without_a_cache"}),
     "counts chunks anew": (counts_chunks_anew, {"reads_chunks_as_the_whole"}),
     "is one off beside a cache": (is_one_off_beside_a_cache, {"generates_as_without_a_cache"}),
-    "forgets the factor": (partial(with_rotary, "llama-2-yarn", attention_scaling=1.0), FREQUENCIES),
+    "forgets the factor": (partial(with_values, "llama-2-yarn", attention_scaling=1.0), FREQUENCIES),
+    "forgets 1/√D": (partial(with_values, "llama-2", scaling=1.0), {"does_what_its_config_says"}),
+    "sees the future": (partial(with_values, "llama-2", is_causal=False), {"does_what_its_config_says"}),
+    "stops counting": (partial(with_a_table, 60, clamped=True), {"does_what_its_config_says"}),
     "has the default base": (partial(with_base, "smollm2", 1e4), FREQUENCIES),
     "ignores its scaling": (partial(with_base, "llama-3.1", 5e5), FREQUENCIES),
     "holds garbage": (
-        partial(with_rotary, "llama-2", inv_freq=torch.tensor([float("nan"), 3e38, -1e-30, 0.0] * 2)),
+        partial(with_values, "llama-2", inv_freq=torch.tensor([float("nan"), 3e38, -1e-30, 0.0] * 2)),
         {"holds_the_buffers_that_its_code_makes"},
     ),
     "holds garbage beside": (
-        partial(with_rotary, "llama-2", original_inv_freq=torch.zeros(8)),
+        partial(with_values, "llama-2", original_inv_freq=torch.zeros(8)),
         {"holds_the_buffers_that_its_code_makes"},
     ),
     "was cast to 16 bits": (
@@ -181,6 +186,7 @@ def test_a_planted_fault_breaks_the_law_that_is_about_it(fault: str) -> None:
     make, laws = FAULTS[fault]
     report = check(make())
     assert laws <= {verdict.law for verdict in report.broken}, report
+    assert laws != FREQUENCIES or "BROKEN  rounds" not in str(report)
     assert all(verdict.remedy and verdict.detail for verdict in report.broken)
 
 
@@ -207,6 +213,17 @@ def sees_past_its_window(monkeypatch: pytest.MonkeyPatch) -> Any:
     return tiny("gemma3")
 
 
+def with_keys(change: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A model whose keys rotate differently from its queries."""
+    turn = code_of("llama").apply_rotary_pos_emb
+    monkeypatch.setattr(
+        code_of("llama"),
+        "apply_rotary_pos_emb",
+        lambda q, k, *by, **more: (turn(q, k, *by)[0], change(partial(turn, q), k, *by)),
+    )
+    return tiny("llama-2")
+
+
 def code_of(name: str) -> Any:
     return sys.modules[f"transformers.models.{name}.modeling_{name}"]
 
@@ -230,8 +247,14 @@ def with_masks(name: str, change: Callable[[Any], Any], monkeypatch: pytest.Monk
         (partial(with_masks, "llama", lambda at: None), "reads_packed_texts_as_each_alone"),
         (takes_axes_for_texts, "sees_across_positions_that_stand_still"),
         (sees_past_its_window, "does_what_its_config_says"),
+        (partial(with_keys, lambda turn, k, *by: k), "does_what_its_config_says"),
+        (partial(with_keys, lambda turn, k, *by: turn(turn(k, *by)[1], *by)[1]), "does_what_its_config_says"),
+        (
+            partial(with_keys, lambda turn, k, *by: turn(turn(k, *by)[1], *(x[:, 1:2] for x in by))[1]),
+            "does_what_its_config_says",
+        ),
     ],
-    ids=["pairs", "packed texts", "axes", "window"],
+    ids=["pairs", "packed texts", "axes", "window", "no keys", "keys twice", "keys ahead"],
 )
 @pytest.mark.usefixtures("recent_transformers")
 def test_code_with_a_fault_breaks_the_law_that_is_about_it(
@@ -241,12 +264,13 @@ def test_code_with_a_fault_breaks_the_law_that_is_about_it(
     assert law in broken(fault(monkeypatch))
 
 
-def test_a_model_is_left_as_it_was() -> None:
-    model = tiny("llama-2-yarn").train()
+@pytest.mark.parametrize("family", ["llama-2-yarn", "phi3"])
+def test_a_model_is_left_as_it_was(family: str) -> None:
+    model = tiny(family).train()
     model.model.layers[0].eval()
     attributes = {name: {**vars(one)} for name, one in model.named_modules()}
     buffers, state, config = (
-        dict(model.named_buffers()),
+        {name: (one, one.clone()) for name, one in model.named_buffers()},
         copy.deepcopy(model.state_dict()),
         copy.deepcopy(model.config),
     )
@@ -258,7 +282,7 @@ def test_a_model_is_left_as_it_was() -> None:
     assert all(vars(one).keys() == attributes[name].keys() for name, one in model.named_modules())
     assert all(one.training == attributes[name]["training"] for name, one in model.named_modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
-    assert all(one is buffers[name] for name, one in model.named_buffers())
+    assert all((one is buffers[name][0]) & torch.equal(*buffers[name]) for name, one in model.named_buffers())
     assert all(torch.equal(one, state[name]) for name, one in model.state_dict().items())
     assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
     assert model.config.to_dict() == config.to_dict()
@@ -278,7 +302,7 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         return {verdict.law: f"{verdict.outcome}: {verdict.detail}" for verdict in check(model, **how).verdicts}
 
     bert, llama = reasons(tiny("bert")), reasons(tiny("llama-2"), packed=False)
-    assert bert["reads_chunks_as_the_whole"] == "not owed: it cannot read a text in chunks"
+    assert bert["reads_chunks_as_the_whole"] == "not owed: it is not causal"
     assert llama["reads_packed_texts_as_each_alone"] == "not asked: packed=False"
     assert llama["sees_across_positions_that_stand_still"] == "not owed: its positions have one axis"
     monkeypatch.delitem(FAMILIES, "llama")
@@ -290,6 +314,9 @@ def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a float32 copy does not fit" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
     report = str(check(tiny("llama-2"), packed=False))
     assert "1 do not apply, 1 were not tested" in report
+    assert "4,096 tokens were" in untested_windows(
+        replace(read(tiny("mistral").config), windows=(4096, 22), max_length=8192)
+    )
     assert "  ?     reads_packed_texts_as_each_alone: packed=False" in report
     for wrong, message in (
         (42, "model is a int; load it first"),

@@ -145,7 +145,11 @@ def _rotated(layer: LayerTable, table: PositionTable) -> str:
 
 def _pairing(layer: LayerTable, table: PositionTable) -> str:
     pairs, still = len(layer.frequencies), layer.frequencies.count(0.0)
-    slow = "do not" if layer.scaling else "rotate too slowly to be measured, or not at all"
+    slow = (
+        f"do{'es' * (still == 1)} not"
+        if layer.scaling
+        else f"rotate{'s' * (still == 1)} too slowly to be measured, or not at all"
+    )
     of = "interleaved pairs (2i, 2i+1)" if layer.pairing == "interleaved" else f"half pairs (i, i+{pairs})"
     return f", in {of}" + (f", of which {pairs - still} rotate and {still} {slow}" if still else "")
 

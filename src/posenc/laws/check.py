@@ -50,7 +50,7 @@ class Verdict:
         says: what the law requires.
         outcome: ``"kept"``, ``"broken"``, ``"error"`` (the encoding raised an error), ``"not owed"`` (the law
             does not apply) or ``"not asked"`` (the law was not tested).
-        detail: the counterexample, the error, or why the law was not tested.
+        detail: the counterexample, the error, or what was not tested, and why.
         remedy: advice on how to keep the law.
     """
 
@@ -62,11 +62,11 @@ class Verdict:
 
     def __str__(self) -> str:
         line = f"{SIGNS[self.outcome]}  {self.law}"
-        if self.outcome.startswith("not"):
-            return f"{line}: {self.detail}"
-        remedy = f"remedy: {self.remedy}" if self.remedy else ""
-        more = () if self.outcome == "kept" else filter(None, (self.says, self.detail, remedy))
-        return "\n          ".join((line, *more))
+        if self.outcome not in ("broken", "error"):
+            return ": ".join(filter(None, (line, self.detail)))
+        return "\n          ".join(
+            filter(None, (line, self.says, self.detail, f"remedy: {self.remedy}" * bool(self.remedy)))
+        )
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,9 @@ def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
             return Verdict(
                 law.name, law.says, "not asked" if isinstance(why_not, NotAsked) else "not owed", why_not
             )
-        law(subject)
+        return Verdict(law.name, law.says, "kept", law(subject) or "")
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken), law.remedy)
     except Exception as error:  # errors of the encoding's own code become part of the report
         detail = f"{type(error).__name__}: {first_line(error)}"
         return Verdict(law.name, law.says, "error", detail, "" if isinstance(error, PosencError) else law.remedy)
-    return Verdict(law.name, law.says, "kept")

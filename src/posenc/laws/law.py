@@ -18,8 +18,9 @@ class Broken(AssertionError):  # noqa: N818 - the name is clear without the suff
     """
 
 
-Holds = Callable[[Any], None]
-"""The function of a law. The argument of the function is a subject: an encoding or a loaded model."""
+Holds = Callable[[Any], str | None]
+"""The function of a law. The argument of the function is a subject: an encoding or a loaded model. The function may
+return a note about what it did not test."""
 WhyNot = Callable[[Any], str]
 
 
@@ -56,8 +57,8 @@ class Law:
         """Advice on how to keep the law: the function's docstring without its first line."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
-    def __call__(self, subject: Any) -> None:
-        self.holds(subject)
+    def __call__(self, subject: Any) -> str | None:
+        return self.holds(subject)
 
 
 def law(why_not: WhyNot = lambda subject: "", *, traces: bool = False) -> Callable[[Holds], Law]:

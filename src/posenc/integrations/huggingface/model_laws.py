@@ -15,6 +15,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.language_model import cached, text_config
 from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.evidence import untested_windows
 from posenc.integrations.huggingface.measuring.inputs import TokenIds
 from posenc.integrations.huggingface.measuring.measured import AXES
 from posenc.integrations.huggingface.measuring.probe import unchanged
@@ -118,7 +119,7 @@ def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
 
 def _caches_nothing(model: LoadedModel) -> str:
     if "use_cache" not in model.takes or not model.causal:
-        return "it cannot read a text in chunks"
+        return "it has no cache" if model.causal else "it is not causal"
     return (
         ""
         if cached(model.output(model.ids.draw(1, NEW), use_cache=True))
@@ -168,7 +169,7 @@ def _packs_nothing(model: LoadedModel) -> str:
     if not (model.causal and model.ids.takes_positions) or not any(
         hasattr(sys.modules[type(module).__module__], "create_causal_mask") for module in model.model.modules()
     ):
-        return "its masks do not depend on position ids; pack with an explicit mask"
+        return "its masks ignore position ids; pack with an explicit mask" if model.causal else "it is not causal"
     return "" if model.packed else NotAsked("packed=False")
 
 
@@ -178,7 +179,8 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
 
     If you pass packed position ids to the model, pass no attention_mask and no cache. The model's code must pass
     these ids on to ``create_causal_mask``. If positions have several axes, put one more axis in front, which counts
-    the tokens of each text. Alternatively, separate the texts with an explicit mask.
+    the tokens of each text. Alternatively, separate the texts with an explicit mask. Recurrent layers ignore
+    masks and position ids: with such layers, pack no texts, and pass packed=False.
     """
     ids = model.ids.draw(1, LENGTH)
     texts = ids.split((LENGTH - SHORT, SHORT), 1)
@@ -187,7 +189,7 @@ def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
     model.same(packed, torch.cat([model.answers(text) for text in texts], 1), "packed")
 
 
-@law(lambda model: "" if model.axes > 1 and model.causal else "its positions have one axis")
+@law(lambda model: "its positions have one axis" if model.axes == 1 else "" if model.causal else "it is not causal")
 def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
     """If one axis of position ids is constant over an image, later tokens still see the tokens before the image.
 
@@ -210,7 +212,7 @@ def _unread(model: LoadedModel) -> str:
 
 
 @law(_unread)
-def does_what_its_config_says(model: LoadedModel) -> None:
+def does_what_its_config_says(model: LoadedModel) -> str:
     """The model's pairs, frequencies, factors, windows, biases and tables match its config.
 
     If this model differs, but a new model built from its config does not, load this model again with
@@ -218,15 +220,15 @@ def does_what_its_config_says(model: LoadedModel) -> None:
     too, loading is not the cause: the model's code is wrong or posenc misreads the config; report it to posenc.
     """
     texts = differences(measure(model.model), model.positions)
-    where = f"; and {len(texts) - 2} more" * (len(texts) > 2)
-    owed(not texts, "; ".join(texts[:2]) + where + f" ({_whose(model)})" * bool(texts))
+    if texts:
+        raise Broken(f"{'; '.join(texts[:2])}{f'; and {len(texts) - 2} more' * (len(texts) > 2)} ({_whose(model)})")
+    return untested_windows(model.positions)
 
 
 def _whose(model: LoadedModel) -> str:
     """Say whether a new model built from the same config also differs from posenc's reading of the config."""
     try:
-        anew = measure(model.config)
-        differs = differences(anew, read(anew.config))
+        differs = differences(anew := measure(model.config), read(anew.config))
     except InvalidArgument as error:
         return f"a new model built from its config could not be measured: {error}"
     return (
@@ -245,27 +247,21 @@ def _moves(model: LoadedModel, length: int) -> bool:
     )
 
 
-@law(
-    lambda model: "" if model.ids.takes_positions and _moves(model, 3) else "position ids do not change its outputs"
-)
+@law(lambda model: "" if model.ids.takes_positions and _moves(model, 3) else "position ids change no outputs")
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
     """The model runs at positions up to max_position_embeddings, and distinguishes them.
 
     Tables of cos and sin, and learned tables, must have max_position_embeddings rows.
     """
     try:
-        owed(
-            _moves(model, model.ids.longest),
-            f"the last positions, up to {model.ids.longest - 1}, give equal outputs",
-        )
+        owed(_moves(model, model.ids.longest), f"the last 3 of {model.ids.longest} positions give equal outputs")
     except (IndexError, RuntimeError) as error:
         raise Broken(f"at position {model.ids.longest - 1}: {error}") from error
 
 
 @law()
 def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
-    """Non-persistent buffers, and the attention factors in the same modules, equal the values that the module's
-    class computes from the config.
+    """Non-persistent buffers and attention factors equal what their module's class computes from the config.
 
     After building a model on meta or under FSDP, rebuild buffers with ``module.__init__(config)``, or load the
     model with from_pretrained.
@@ -282,7 +278,9 @@ def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
     positions and frequencies in float32, and cast cos and sin afterwards.
     """
     for where, got, want in _remade(model):
-        near(got, want, want.abs() * 2**-20, where)
+        # a larger error, which other laws report, is not from rounding to bfloat16 or float16
+        if got.shape == want.shape and bool(((got - want).abs() <= want.abs() * 2**-8 + 2**-24).all()):
+            near(got, want, want.abs() * 2**-20, where)
     calls: list[Any] = []
     at = {"position_ids": torch.arange(model.ids.longest - 3, model.ids.longest, device=model.ids.device)[None]}
     with register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True):
@@ -338,7 +336,8 @@ def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
         packed: pass False if you never pack texts into one row; some models do not separate packed texts.
 
     Returns:
-        A verdict on every law, with the fix for each broken law; ``ok`` is True if none is broken.
+        A verdict on every law, with the fix for each broken law; ``ok`` is True if no law is broken and no
+        test ended in an error.
 
     Raises:
         InvalidArgument: the model does not take token ids.

@@ -3,6 +3,7 @@ and biases on scores.
 """
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +16,10 @@ from posenc.encodings.rotary import Pairing, rotate
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import parse
 from posenc.integrations.attention_layouts import LAYOUTS
+from posenc.integrations.huggingface.measuring.inputs import READ
+from posenc.integrations.huggingface.measuring.maps import ROUNDING, channel_order
+from posenc.integrations.huggingface.measuring.record import Attention
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable
 
 EXACT = 1e-4
@@ -22,6 +27,42 @@ EXACT = 1e-4
 COARSE = 2 * 2.0**-8
 """The tolerance for a bias in bfloat16, relative to its largest entry. Each entry is the difference of two rounded
 numbers."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of position embeddings that the model read: its module, all its rows, and the row of position 0.
+
+    If ``resized``, the model interpolated rows for an image of a different size.
+    """
+
+    module: str
+    weight: Float[Tensor, "N C"] = field(compare=False, repr=False)
+    first: int
+    resized: bool = False
+
+    def describe(self) -> str:
+        return (
+            f"a {'trained' if self.weight.requires_grad else 'fixed'} table of {len(self.weight) - self.first} rows"
+            f"{', resized' * self.resized}"
+        )
+
+    def beside(self, text: str) -> str:
+        """Compare this table with ``text``, the description that was read from the config. If they agree, return
+        ``text``; if not, return a description of this table.
+        """
+        recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
+        if recipe.name != "sinusoidal":
+            expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
+            return text if self.weight.requires_grad and len(weight) == expected else self.describe()
+        placed = build(recipe, ModelShape()).at(torch.arange(self.first, len(self.weight)))
+        off = float((placed.embed(torch.zeros_like(weight)[None])[0] - weight).abs().max())
+        # some code computes the angles in float32
+        return (
+            text
+            if off < len(weight) * 2.0**-23 + ROUNDING
+            else f"{self.describe()} that is off by {off:.1g} from the expected table"
+        )
 
 
 def maps_of(
@@ -64,6 +105,50 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
     return (scale / scale.flatten()[0]).double().flatten()
 
 
+def sees_later(positions: ModelPositions) -> list[str]:
+    """Describe tokens that see later tokens if this is the config of a decoder; else return an empty list."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as DECODERS
+
+    is_decoder = (
+        positions.model_type in DECODERS
+        and positions.source.get("is_decoder", True)
+        and positions.source.get("is_causal", True)
+        and not positions.source.get("is_encoder_decoder")
+        and positions.source.get("use_bidirectional_attention") not in (True, "all")
+    )
+    return ["a token sees no later token in what was read, but does in the measured model"] * bool(is_decoder)
+
+
+def untested_windows(positions: ModelPositions) -> str:
+    """Return the windows and chunks that are not narrower than the measured texts, in words."""
+    sizes = {w for w in (*positions.windows, positions.chunk) if w and READ <= w < positions.max_length}
+    return f"windows of {', '.join(f'{w:,}' for w in sorted(sizes))} tokens were not tested" * bool(sizes)
+
+
+def keys_in_words(
+    plain: Attention, keys: Float[Tensor, "P n D"], turns: Float[Tensor, "P D D"], positions: tuple[int, ...]
+) -> str:
+    """Describe how keys differ from keys that positions change as they change queries, or return an empty text.
+
+    Queries and keys at position 0 equal an output of a projection or a norm, unless they are rotated for another
+    position or changed in other ways. Positions −1 and 1 are tried.
+
+    Args:
+        plain: the layer's attention over several texts.
+        keys: keys with the same content at every position.
+        turns: the map from queries at the first position to those at each position, without a query scale.
+    """
+    off = (keys - keys[0] @ turns.mT).norm(dim=(1, 2)) / keys.norm(dim=(1, 2)) > EXACT
+    if bool(off.any()):
+        return f"keys that position {positions[int(off.int().argmax())]:,} changes differently from queries"
+    undo = {0: turns[0], 1: turns[:2][-1], -1: turns[:2][-1].mT}
+    first, second = (
+        next((n for n, m in undo.items() if channel_order(x.double() @ m, plain.outputs)[1] is not None), 0)
+        for x in (plain.q[:, 0, 0], plain.k[:, 0, 0])
+    )
+    return f"keys that are rotated for the {'next' if second > first else 'previous'} position" * (first != second)
+
+
 def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding: float) -> list[str]:
     """Describe how a measured bias differs from an encoding's bias, or return an empty list if they are equal.
 
@@ -78,8 +163,11 @@ def bias_in_words(measured: Float[Tensor, "H T T"], encoding: Encoding, rounding
     expected: Float[Tensor, "H T T"] = bias.rows(0, len(at), len(at))[0]
     expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
     off = float((expected - measured.tril()).abs().max())
-    most = rounding * max(1.0, float(expected.abs().max()))
-    return [] if off < most else [f"a bias that is off by {off:.1g} from the expected bias"]
+    return (
+        []
+        if off < rounding * max(1.0, float(expected.abs().max()))
+        else [f"a bias that is off by {off:.1g} from the expected bias"]
+    )
 
 
 def _shared(measured: Float[Tensor, "H T T"], bucket: Int[Tensor, "T T"]) -> list[str]:

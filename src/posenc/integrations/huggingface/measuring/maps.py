@@ -49,11 +49,14 @@ class MeasuredRotation:
     Args:
         pairs: the two channels of each pair.
         frequencies: radians per position for each pair; negative for the opposite direction.
+        bend: by how much an angle is not proportional to the position, at the first measured position where one is
+            not, in words; empty if all angles are, or if it is unknown.
         axes: the position axis along which each pair rotates; None if it is unknown.
     """
 
     pairs: tuple[tuple[int, int], ...]
     frequencies: tuple[float, ...]
+    bend: str = ""
     axes: tuple[int, ...] | None = None
 
     @property
@@ -71,7 +74,7 @@ def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Mea
     if not pairs:
         return None
     angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)
-    return MeasuredRotation(pairs, tuple(_unwound(angles, positions)))
+    return MeasuredRotation(pairs, *_unwound(angles, positions))
 
 
 def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | None:
@@ -87,7 +90,7 @@ def by_axis(rotations: Sequence[MeasuredRotation | None]) -> MeasuredRotation | 
         return None
     pairs = tuple(sorted(first))
     axes, frequencies = zip(*(first[pair] for pair in pairs), strict=True)
-    return MeasuredRotation(pairs, frequencies, axes if len(turns) == len(pairs) else None)
+    return MeasuredRotation(pairs, frequencies, axes=axes if len(turns) == len(pairs) else None)
 
 
 def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> MeasuredRotation | None:
@@ -99,15 +102,23 @@ def over_a_grid(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> Measure
     return by_axis([rotation_of(line, tuple(range(len(line)))) for line in (laid[:, 0], laid[0])])
 
 
-def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
-    """Return frequencies from angles that are known modulo 2π. The estimate from one position predicts the number
-    of full turns at the next position; the first position is 0.
+def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> tuple[tuple[float, ...], str]:
+    """Return frequencies from angles that are known modulo 2π, and the first position at which an angle differs
+    from the prediction, with the difference. The estimate from one position predicts the angle, and with it the
+    number of full turns, at the next position; the first position is 0.
+
+    An angle has an error of up to e = ROUNDING + 2⁻²³·p·θ, from its map and from the product p·θ in float32. The
+    positions grow at most 2.7 times from one to the next, so that a prediction is off by less than 4·e.
     """
-    estimate = torch.zeros_like(angles[0])
+    estimate, bend = torch.zeros_like(angles[0]), ""
     for p, angle in zip(positions[1:], angles[1:], strict=True):
         turns = torch.round((estimate * p - angle) / (2 * torch.pi))
-        estimate = (angle + 2 * torch.pi * turns) / p
-    return [float(theta) for theta in estimate]
+        theta = (angle + 2 * torch.pi * turns) / p
+        off = p * (theta - estimate).abs()
+        if p > 1 and not bend and bool((off > 4 * (ROUNDING + 2.0**-23 * p * theta.abs())).any()):
+            bend = f"off by {float(off.max()):.1g} radians at position {p:,}"
+        estimate = theta
+    return tuple(estimate.tolist()), bend
 
 
 @dataclass(frozen=True)
@@ -123,6 +134,7 @@ class Scores:
         chunk: the largest number of keys that a query sees, if some query sees fewer keys than an earlier query, as
             at the start of a chunk; else None.
         tokens: the number of keys. Only windows narrower than this number can be measured.
+        sees_later: whether a query sees a later key.
     """
 
     scale: float
@@ -131,6 +143,7 @@ class Scores:
     window: int | None
     chunk: int | None
     tokens: int
+    sees_later: bool
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
@@ -159,4 +172,5 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
         window=back[-1] if steady and back[-1] < len(back) else None,
         chunk=None if steady else max(back),
         tokens=len(back),
+        sees_later=bool(visible.triu(1).any()),
     )

@@ -20,7 +20,15 @@ from posenc.encodings.text import parse
 from posenc.integrations import differences as tables
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.measuring.evidence import COARSE, EXACT, bias_in_words, growth_of, maps_of
+from posenc.integrations.huggingface.measuring.evidence import (
+    COARSE,
+    EXACT,
+    Table,
+    bias_in_words,
+    growth_of,
+    maps_of,
+    sees_later,
+)
 from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable, of
@@ -46,7 +54,8 @@ class MeasuredLayer:
         exact: whether one map per position explains all queries.
         rotation: the pairs that rotate; None if none rotates.
         growth: the query scale, measured as the norm of queries at each position relative to the first.
-        factor: the factor on cos and sin; None if it cannot be measured.
+        factor: the factor on the channels that rotate, or on all if none rotates; None if it cannot be measured.
+        keys: how positions change keys differently from queries, in words; empty if they do not.
     """
 
     module: str
@@ -59,6 +68,7 @@ class MeasuredLayer:
     rotation: MeasuredRotation | None = None
     growth: Float[Tensor, " P"] = field(default_factory=Tensor)
     factor: float | None = None
+    keys: str = ""
 
     @property
     def place(self) -> tuple[str, int]:
@@ -98,8 +108,10 @@ class MeasuredLayer:
         if axes and self.places is None:  # in images, the maps of all patches were compared above
             values["axes"] = axes + like.axes[len(axes) :]
         further += self._bias(encoding, COARSE if family.alibi_dtype == "bfloat16" else ROUNDING)
+        # after a norm, trained factors of keys may differ from those of queries
+        further += [self.keys] * bool(self.keys and not family.norm_after_rotation)
         if further:
-            values["encoding"] = " and ".join(further)
+            values["encoding"] = " and ".join([*filter(None, [values.get("encoding")]), *further])
         return replace(like, **values)
 
     def _rotary(self, like: LayerTable) -> dict[str, Any]:
@@ -107,10 +119,12 @@ class MeasuredLayer:
         rotation, before, last = self.rotation, like.frequencies, self.positions[-1]
         values: dict[str, Any] = {}
         if not torch.allclose(self.growth, growth_of(like, self.positions), rtol=EXACT, atol=0):
-            grows = float(self.growth.max()) > 1 + EXACT
+            grows = float(self.growth.max()) > 1 + EXACT and f"{float(self.growth[-1]):.4g}" != "1"
             values["query_scale"] = f"{float(self.growth[-1]):.4g} at position {last}" if grows else None
         if rotation is None:
             return values | ({"encoding": "nope", "frequencies": ()} if before else {})
+        if rotation.bend:
+            return {"encoding": f"angles that are not proportional to positions ({rotation.bend})"}
         (a, b), is_half = rotation.pairs[0], rotation.pairing == "half"
         start = 0 if self.places else a
         at = [channel - start if is_half else (channel - start) // 2 for channel, _ in rotation.pairs]
@@ -144,18 +158,22 @@ class MeasuredLayer:
 
     def _factors(self, like: LayerTable, encoding: Encoding | None, family: Family) -> dict[str, Any]:
         """Return the factors on cos and sin and on scores, each only if it differs from that of ``like``."""
-        hidden = family.scales_before_rotation or family.norm_after_rotation or not like.frequencies
+        hidden = (
+            family.scales_before_rotation
+            or family.norm_after_rotation
+            or self.rotation is None
+            or not like.frequencies
+        )
+        a = like.attention_factor if hidden or self.factor is None else self.factor
         scale, root = getattr(encoding, "softmax_scale", None), self.channels**0.5
         expected = like.softmax_factor if scale is None else scale * root
         stated = family.mscale_scores or scale is not None or expected != 1
         # The scale is unknown if queries were scaled earlier, or keys by a trained number that starts at 0 (Zaya).
-        before = self.scores.scale == 0 or (not stated and math.isclose(self.scores.scale, 1, rel_tol=EXACT))
-        unknown = before or like.encoding == "nope" or self.scores.follows_content
+        is_plain = self.factor is not None and math.isclose(self.factor, a, rel_tol=EXACT)
+        known = stated or is_plain or not math.isclose(self.scores.scale, 1, rel_tol=EXACT)
+        unknown = self.scores.scale == 0 or not known or like.encoding == "nope" or self.scores.follows_content
         both = {
-            "attention_factor": (
-                like.attention_factor,
-                like.attention_factor if hidden or self.factor is None else self.factor,
-            ),
+            "attention_factor": (like.attention_factor, a),
             "softmax_factor": (expected, expected if unknown else self.scores.scale * root),
         }
         return {
@@ -182,38 +200,6 @@ class MeasuredLayer:
         if encoding is None or "bias" not in encoding.acts_on:
             return [] if bias is None else ["a bias on scores"]
         return ["no bias on scores"] if bias is None else bias_in_words(bias, encoding, rounding)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of position embeddings that the model read: its module, all its rows, and the row of position 0.
-
-    If ``resized``, the model interpolated rows for an image of a different size.
-    """
-
-    module: str
-    weight: Float[Tensor, "N C"] = field(compare=False, repr=False)
-    first: int
-    resized: bool = False
-
-    def describe(self) -> str:
-        return (
-            f"a {'trained' if self.weight.requires_grad else 'fixed'} table of {len(self.weight) - self.first} rows"
-            f"{', resized' * self.resized}"
-        )
-
-    def beside(self, text: str) -> str:
-        """Compare this table with ``text``, the description that was read from the config. If they agree, return
-        ``text``; if not, return a description of this table.
-        """
-        recipe, weight = parse(text), self.weight[self.first :].detach().float().cpu()
-        if recipe.name != "sinusoidal":
-            expected = recipe.get("num_positions", 0) * recipe.get("columns", 1)
-            return text if self.weight.requires_grad and len(weight) == expected else self.describe()
-        placed = build(recipe, ModelShape()).at(torch.arange(self.first, len(self.weight)))
-        off = float((placed.embed(torch.zeros_like(weight)[None])[0] - weight).abs().max())
-        rounded = len(weight) * 2.0**-23 + ROUNDING  # some code computes the angles in float32
-        return text if off < rounded else f"{self.describe()} that is off by {off:.1g} from the expected table"
 
 
 @dataclass(frozen=True)
@@ -285,7 +271,7 @@ class Measured:
 
     def describe(self) -> str:
         """Describe the layers in words."""
-        return " ".join(sentences(self.table()))
+        return " ".join(text[0].upper() + text[1:] for text in sentences(self.table()))
 
 
 def carried(measured: PositionTable, small: PositionTable, whole: PositionTable) -> PositionTable:
@@ -327,7 +313,19 @@ def _laid_out(
     """Return the table of a measured layer, or the first rotary layer of ``before`` that fits the measurement."""
     measured = layer.beside(read, family, layout)
     rotary = [other for other in before if measured != read and other.encoding == measured.encoding == "rotary"]
-    return next((other for other in rotary if layer.beside(other, family, layout) == other), measured)
+    return next(
+        (
+            other
+            for other in rotary
+            if replace(
+                layer.beside(other, family, layout),
+                attention_factor=measured.attention_factor,
+                softmax_factor=measured.softmax_factor,
+            )
+            == other
+        ),
+        measured,
+    )
 
 
 def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) -> str:
@@ -344,4 +342,7 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
     """Return all differences between a measured model and the settings read from its config, as sentences."""
     read, names = of(positions), ("what was read", "the measured model")
-    return [str(difference) for difference in tables.differences(read, measured.table(read), names=names)]
+    return [
+        *map(str, tables.differences(read, measured.table(read), names=names)),
+        *sees_later(positions) * any(layer.scores.sees_later for layer in measured.layers),
+    ]

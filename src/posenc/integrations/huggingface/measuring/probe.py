@@ -21,7 +21,7 @@ from posenc.errors import InvalidArgument, first_line
 from posenc.integrations.huggingface.config import mapping_of
 from posenc.integrations.huggingface.config_class import class_form
 from posenc.integrations.huggingface.language_model import text_config
-from posenc.integrations.huggingface.measuring.evidence import EXACT
+from posenc.integrations.huggingface.measuring.evidence import EXACT, Table, keys_in_words
 from posenc.integrations.huggingface.measuring.inputs import DECODED, READ, Form, TokenIds, forms
 from posenc.integrations.huggingface.measuring.maps import (
     ROUNDING,
@@ -32,7 +32,7 @@ from posenc.integrations.huggingface.measuring.maps import (
     rotation_of,
     scores_of,
 )
-from posenc.integrations.huggingface.measuring.measured import AXES, Measured, MeasuredLayer, Table
+from posenc.integrations.huggingface.measuring.measured import AXES, Measured, MeasuredLayer
 from posenc.integrations.huggingface.measuring.record import FEWEST, Attention, Recording, recorded
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 
@@ -156,20 +156,20 @@ class Probe:
         rows = int(2 * self.channels / length) + 1
         ids = torch.tensor(at, device=self.ids.device).repeat_interleave(rows)[:, None].repeat(1, length)
         by_axis = torch.eye(AXES, dtype=ids.dtype, device=ids.device)[:, :, None, None] * ids
-        moved: list[list[Tensor | None]] = []
+        moved: list[list[list[Tensor] | None]] = []
         with suppress(Exception):  # code may raise anything for ids of a wrong shape
             for position_ids in (ids, *by_axis):
                 moved.append(
                     [
-                        None if attention is None else attention.q.unflatten(0, (len(at), -1)).flatten(1, 3)
-                        for attention in self.matched(self.record(rows, position_ids=position_ids))
+                        None if x is None else [y.unflatten(0, (len(at), -1)).flatten(1, 3) for y in (x.q, x.k)]
+                        for x in self.matched(self.record(rows, position_ids=position_ids))
                     ]
                 )
         if not moved:
             return []
         return [
-            _with_axes(layer_of(plain, q, at), along_axes)
-            for plain, q, *along_axes in zip(self.plain.attentions, *moved, strict=True)
+            _with_axes(layer_of(plain, later, at), along_axes)
+            for plain, later, *along_axes in zip(self.plain.attentions, *moved, strict=True)
         ]
 
     def matched(self, recording: Recording) -> Sequence[Attention | None]:
@@ -186,7 +186,7 @@ class Probe:
         layers = [
             layer_of(
                 plain,
-                moved.q[:, :, order].permute(2, 0, 1, 3).flatten(1, 2),
+                [x[:, :, order].permute(2, 0, 1, 3).flatten(1, 2) for x in (moved.q, moved.k)],
                 tuple(range(len(order))),
                 self.form.cells,
             )
@@ -211,33 +211,37 @@ class Probe:
 
 
 def layer_of(
-    plain: Attention, later: Tensor | None, at: tuple[int, ...], cells: tuple[int, int] | None = None
+    plain: Attention, later: list[Tensor] | None, at: tuple[int, ...], cells: tuple[int, int] | None = None
 ) -> MeasuredLayer:
-    """Measure a layer from its attention over several texts, and from queries with the same content at every
-    position.
+    """Measure a layer from its attention over several texts, and from queries and keys with the same content at
+    every position.
 
     Args:
-        later: queries, ``(P, n, D)``, at every position of ``at``; None if there are no such queries.
+        later: queries and keys, ``(P, n, D)``, at every position of ``at``; None if there are none.
         cells: the numbers of rows and columns of patches, if ``at`` contains indices of patches in an image.
     """
     layer = MeasuredLayer(plain.module, plain.q.shape[-1], at, scores_of(plain.q, plain.k, plain.scores), cells)
-    if later is None or torch.linalg.matrix_rank(later[0].double(), rtol=ROUNDING) < layer.channels:
+    if later is None or torch.linalg.matrix_rank(later[0][0].double(), rtol=ROUNDING) < layer.channels:
         return layer  # too few different queries for a unique map
-    maps, residual = least_squares(later[0], later)
+    maps, residual = least_squares(later[0][0], later[0])
     growth = maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt()
     order, lengths = channel_order(plain.q[:, 0, 0], plain.outputs)
-    maps = maps[:, order][:, :, order]
+    turns, maps = maps / growth[:, None, None], maps[:, order][:, :, order]
     plainly = maps / growth[:, None, None]
     rotation = rotation_of(plainly, at) if cells is None else over_a_grid(plainly, cells)
     bent = float((plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax())
     if residual >= EXACT or (rotation is not None and rotation.pairing == "other" and bent > SQUARE):
         return replace(layer, maps=maps)
-    factor = (
-        None
-        if lengths is None or rotation is None
-        else float(lengths[order[[channel for pair in rotation.pairs for channel in pair]]].mean())
+    turning = order if rotation is None else order[[channel for pair in rotation.pairs for channel in pair]]
+    return replace(
+        layer,
+        maps=maps,
+        exact=True,
+        rotation=rotation,
+        growth=growth,
+        factor=None if lengths is None else float(lengths[turning].mean()),
+        keys=keys_in_words(plain, later[1].double(), turns, at) if bent < SQUARE else "",
     )
-    return replace(layer, maps=maps, exact=True, rotation=rotation, growth=growth, factor=factor)
 
 
 def _uneven(layer: MeasuredLayer) -> float:
@@ -248,11 +252,11 @@ def _uneven(layer: MeasuredLayer) -> float:
     return float((laid[:, :1] @ laid[:1] - laid).abs().max())
 
 
-def _with_axes(layer: MeasuredLayer, moved: list[Tensor | None]) -> MeasuredLayer:
+def _with_axes(layer: MeasuredLayer, moved: list[list[Tensor] | None]) -> MeasuredLayer:
     """Set the axis of each pair of a layer if each pair rotates along exactly one axis, and if this axis differs
     between pairs. Any other layer is returned unchanged.
     """
-    turns = [None if q is None else rotation_of(least_squares(q[0], q)[0], layer.positions) for q in moved]
+    turns = [None if x is None else rotation_of(least_squares(x[0][0], x[0])[0], layer.positions) for x in moved]
     rotation, turned = layer.rotation, by_axis(turns)
     if rotation is None or turned is None or turned.pairs != rotation.pairs or len({*(turned.axes or ())}) < 2:
         return layer
@@ -297,6 +301,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
         *((module, {**vars(module), "_buffers": dict(module._buffers)}) for module in model.modules()),
         *((config, {**vars(config)}) for module in model.modules() if (config := getattr(module, "config", None))),
     ]
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # some code changes their values
     with torch.no_grad(), torch.random.fork_rng(devices=[p.device for p in model.parameters() if p.is_cuda][:1]):
         try:
             model.eval()
@@ -304,3 +309,5 @@ def unchanged(model: nn.Module) -> Iterator[None]:
         finally:
             for changed, attributes in before:
                 changed.__dict__ = attributes
+            for buffer, values in buffers:
+                buffer.copy_(values)

@@ -27,8 +27,8 @@ class Attention:
         module: the path of the module that computed the attention.
         q, k: queries and keys, ``(B, heads, T, D)``, after any rotation.
         scores: the softmax's input, ``(B, heads, T, T)``, including bias, window and scale.
-        outputs: those outputs of earlier modules that have at least as many elements as q. An output may contain
-            the queries before rotation, alone or joined with keys and values.
+        outputs: those outputs of earlier modules that have at least as many elements as the queries of one head.
+            An output may contain queries or keys before rotation, alone or joined with others.
     """
 
     module: str
@@ -139,7 +139,9 @@ class _Recorder(TorchFunctionMode):
                 k=keys,
                 scores=scores.detach()[..., :T].reshape(self.batch, -1, T, T).float().cpu(),
                 outputs=tuple(
-                    x.cpu() for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * T) == 0
+                    x.cpu()
+                    for x in self.outputs
+                    if x.numel() >= self.batch * T * D and x.numel() % (self.batch * T) == 0
                 ),
             )
         )
