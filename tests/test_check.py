@@ -236,8 +236,7 @@ class LogFrequencies(posenc.Rotation):
         torch.nn.init.uniform_(self.a, -6.0, 0.0)
 
     def tables(self, positions: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, ...]:
-        a = self.a.double() if self.wide else self.a
-        angles = self.angles(positions, a.exp())
+        angles = self.angles(positions, (self.a.double() if self.wide else self.a).exp())
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
 

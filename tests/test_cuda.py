@@ -87,8 +87,7 @@ def whole(encoding: Encoding, at: Tensor, mask: Mask, inputs: tuple[Tensor, ...]
     x, q, k, v, grad = inputs
     leaves = [t.clone().requires_grad_() for t in (q, k, v)]
     placed = encoding.at(at).with_content(x)[0]
-    turned = placed.rotate(*leaves[:2])
-    y = attention(*turned, leaves[2], placed, mask, **settings)
+    y = attention(*placed.rotate(*leaves[:2]), leaves[2], placed, mask, **settings)
     return [y, *torch.autograd.grad(y, leaves, grad)]
 
 

@@ -117,8 +117,7 @@ def test_what_else_differs_than_channels_is_no_hindrance(
 def test_a_16_bit_cache_is_rounded_once_more() -> None:
     encoding, k = MOVABLE["rotary"], keys(dtype=torch.bfloat16)
     old, new = torch.arange(9), torch.arange(9) + 777
-    cached = encoding.at(old).rotate(k, k)[1]
-    got = posenc.rerotate(cached, old, encoding, encoding, new)
+    got = posenc.rerotate(encoding.at(old).rotate(k, k)[1], old, encoding, encoding, new)
     assert got.dtype == torch.bfloat16
     want = rotated(encoding, k.double(), new)
     pair = want.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)

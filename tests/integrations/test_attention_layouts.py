@@ -96,8 +96,7 @@ def test_axes_share_a_head_as_in_the_models(family: str) -> None:
 @pytest.mark.parametrize("family", LAYOUTS)
 def test_its_positions_are_those_of_its_encoding(family: str) -> None:
     here = LAYOUTS[family]
-    parts = {"parts": 16} if here.in_parts else {}
-    at = here.positions(*(2,) * len(here.letters), **parts)
+    at = here.positions(*(2,) * len(here.letters), **({"parts": 16} if here.in_parts else {}))
     assert at.shape == (len(here.letters), 2 ** len(here.letters))
     made(family, 64).at(at)
 

@@ -413,8 +413,7 @@ def test_both_sides_of_a_window_are_those_of_the_mask(config: dict[str, Any], ma
     rule = resolve_name(f"transformers.{mask}")
     causal = {"is_causal": False} if "t5gemma2" in mask else {}
     sees = [k for k in range(100) if rule(given.sliding_window, **causal)(0, 0, 50, k)]
-    table = position_table.of(read(given))
-    (layer,) = (layer for layer in table.layers.values() if layer.window)
+    (layer,) = (layer for layer in position_table.of(read(given)).layers.values() if layer.window)
     assert (layer.window - 1, layer.window_after) == (50 - sees[0], sees[-1] - 50)
 
 

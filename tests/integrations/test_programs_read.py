@@ -285,8 +285,7 @@ def test_servers_interleave_sections_only_if_the_rope_dictionary_says_so(program
     given = {"model_type": "qwen3_5_text", **heads, "max_position_embeddings": LENGTH}
     entry = {"rope_theta": BASE, "mrope_section": [12, 10, 10], "partial_rotary_factor": 1.0, **stated}
     config = {**given, "layer_types": ["full_attention"] * 2, "rope_parameters": entry}
-    apart = not stated.get("mrope_interleaved")
-    assert by_name(program.read(config), config) == ["axes"] * apart
+    assert by_name(program.read(config), config) == ["axes"] * (not stated.get("mrope_interleaved"))
     ignored = "transformers ignores mrope_interleaved=False"
     assert (ignored in read(config).assumed) == (stated.get("mrope_interleaved") is False)
     assert program.write(read(config))["rope_parameters"]["mrope_interleaved"]

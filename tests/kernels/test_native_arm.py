@@ -52,8 +52,7 @@ def record(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, threads: int) -> b
     job.x, job.y, job.table = x.stride()[:3], x.stride()[:3], (0, 0, pairs)
     job.type, job.half, job.threads = TYPES[x.dtype], pairing == "half", threads
     parts = [raw(tensor) for tensor in (x, torch.zeros_like(x), cos, sin)]
-    sizes = torch.tensor([len(part) for part in parts])
-    return bytes(job) + raw(sizes) + b"".join(parts)
+    return bytes(job) + raw(torch.tensor([len(part) for part in parts])) + b"".join(parts)
 
 
 def run(driver: list[str], records: list[bytes], kinds: list[Tensor]) -> list[Tensor]:

@@ -80,5 +80,4 @@ def attention(
     scores = scores.masked_fill(~visible, -math.inf)
     if sinks is not None:
         scores = torch.cat((scores, sinks.double()[:, None, None].expand(*scores.shape[:3], 1)), dim=-1)
-    weights = scores.softmax(-1).nan_to_num()
-    return weights[..., : k.shape[-2]] @ v.double()
+    return scores.softmax(-1).nan_to_num()[..., : k.shape[-2]] @ v.double()

@@ -263,11 +263,9 @@ def lookup(view: View, state: dict[str, str]) -> None:
 
 
 def shift_both(view: View, state: dict[str, str]) -> None:
-    panel = only(view, Plane)
-    q, _, reference, q_m, k_n = ((arrow.x, arrow.y) for arrow in panel.arrows)
+    q, _, reference, q_m, k_n = ((arrow.x, arrow.y) for arrow in only(view, Plane).arrows)
     moved = q_m[0] * k_n[0] + q_m[1] * k_n[1]
-    still = q[0] * reference[0] + q[1] * reference[1]
-    assert moved == pytest.approx(still, abs=1e-6)
+    assert moved == pytest.approx(q[0] * reference[0] + q[1] * reference[1], abs=1e-6)
     assert view.readouts["score (rotated q·k)"] == pytest.approx(moved)
     assert told(view) == [float(state.get("offset", 2))]
 

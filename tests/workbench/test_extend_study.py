@@ -58,8 +58,7 @@ def test_the_command_scores_and_tunes_under_scalings_and_remappings(shared_study
 def test_remappings_reach_the_length(trained: int, factor: float) -> None:
     length = math.ceil(factor * trained)
     for name, text in remappings(trained, length).items():
-        encoding = posenc.encoding(text, head_dim=8)
-        reached = encoding.longest(trained)
+        reached = posenc.encoding(text, head_dim=8).longest(trained)
         assert reached >= (min(length, 2 * trained - min(128, trained // 8)) if name == "string" else length), text
 
 

@@ -191,8 +191,7 @@ def test_charts_mark_what_did_not_converge_and_leave_refused_lengths_empty() -> 
 
 def test_depth_panels_share_one_scale_from_0_to_1() -> None:
     made = run("rotary", 1.0, 0.6)
-    by_tenth = tuple(i / 9 for i in range(10))
-    cells = (*made.cells, Cell(64, "accuracy_by_depth", 0.5, 100, by_tenth))
+    cells = (*made.cells, Cell(64, "accuracy_by_depth", 0.5, 100, tuple(i / 9 for i in range(10))))
     view = by_depth(summarise(NEEDLE, [replace(made, cells=cells)]))
     assert view.panels[0].limit == 1.0  # type: ignore[union-attr]
 

@@ -139,8 +139,7 @@ def test_addition_asks_for_the_digits_of_the_sum(name: str, length: int) -> None
             text = [token for token in text if token < 12]
         one, two, total = "".join("0123456789+="[token] for token in text).replace("=", "+").split("+")
         assert [len(one), len(two), len(total), len(scored)] == [n, n, n + 1, n + 1]
-        forwards = total if name == "addition" else total[::-1]
-        assert int(one) + int(two) == int(forwards)
+        assert int(one) + int(two) == int(total if name == "addition" else total[::-1])
         significance = [*range(n)][::-1] * 2 + [*range(n + 1)]
         assert columns in ([], significance)
         if name == "addition-coupled":

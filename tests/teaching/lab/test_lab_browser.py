@@ -342,8 +342,7 @@ def test_a_room_begins_with_what_it_is_about(visitor: Any) -> None:
 
 
 def test_a_word_of_the_field_says_what_it_means(visitor: Any) -> None:
-    page = visitor.open("/count", "turned")
-    term = page.locator("#turned .term", has_text="score")
+    term = visitor.open("/count", "turned").locator("#turned .term", has_text="score")
     term.focus()
     shown = "(e) => getComputedStyle(e, '::after').content"
     assert "dot product of a query and a key" in term.evaluate(shown)
