@@ -99,6 +99,11 @@ def rope(q, k, cos, sin):
     turned = [np.concatenate((-x[..., 32:], x[..., :32]), -1) for x in (q, k)]
     return q * cos + turned[0] * sin, k * cos + turned[1] * sin
 """
+OF_A_LENGTH = MADE.replace("layer_idx, positions", "head_dim, length, base=20000.0").replace(
+    "return None",
+    """angles = np.tile(np.arange(length)[:, None] * base ** (-np.arange(0, head_dim, 2) / head_dim), 2)
+    return np.cos(angles), np.sin(angles)""",
+)
 OF_POSITIONS = MADE.replace("layer_idx, ", "").replace(
     "return None",
     """at = np.asarray(positions)[:, None]
@@ -449,6 +454,37 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             ", with posenc's angles; make_tables was not tested: the function needs layer_idx",
         ),
         (HALF, "rope", OF_POSITIONS, "its base is 20000 instead of 10000", ""),
+        *(
+            (
+                HALF,
+                "rope",
+                OF_A_LENGTH.replace("head_dim", dim).replace("length", length).replace("base", base),
+                said,
+                tables,
+            )
+            for dim, length, base, said, tables in (
+                (
+                    "d_k",
+                    "context_len",
+                    "max_wavelength",
+                    "right; ",
+                    " max_wavelength=10000 instead of its default 20000",
+                ),
+                ("n_elem", "seq_len", "rope_base", "right; ", " rope_base=10000 instead of its default 20000"),
+                ("hs", "T", "fixed", "its base is 20000 instead of 10000; ", ", with make_tables"),
+                ("n_embd_head", "N", "fixed", "its base is 20000 instead of 10000; ", ", with make_tables"),
+            )
+        ),
+        (  # a function that takes vectors to make tables
+            HALF,
+            "rope",
+            OF_A_LENGTH.replace("head_dim, length, base", "x, fixed")
+            .replace("base", "fixed")
+            .replace("length", "x.shape[-2]")
+            .replace("head_dim", "64"),
+            "its base is 20000 instead of 10000; ",
+            ", with make_tables",
+        ),
         (
             HALF,
             "rope",

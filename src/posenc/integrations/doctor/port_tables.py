@@ -71,7 +71,8 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected,
         key: maker
         for key, maker in names.items()
         if takes_tables and key != name and re.match(MAKER, key.lower())
-        if inspect.isclass(maker) or (inspect.isfunction(maker) and not takes(maker, "vector"))
+        if inspect.isclass(maker) or inspect.isfunction(maker)
+        if not (takes(maker, "vector") and takes(maker, *TABLES))  # which rotates
     }
     replaced = {
         f", if it is called with {key}={base:.10g} instead of its default {each.default:.10g}"

@@ -36,7 +36,7 @@ positions for the second call.
 """
 OFFSETS = torch.arange(-300, 301)
 NAMES = {
-    "vector": r"^(x|q|k|t|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|(quer(y|ies)|keys?|values?)(_layer)?"
+    "vector": r"^(x|q|k|(?-i:t)|v|xq|xk|xv|(q|k|v)_(embed|pe|rot|rope)|(quer(y|ies)|keys?|values?)(_layer)?"
     r"|vec(tor)?|tensor|inp|inputs?|hidden\w*|\w+_states)$",
     "positions": r"^(pos|positions?|position_ids|pos_ids|input_pos|indices|idx|m)$",
     "start": r"^(start(_pos\w*|_idx|_index)?|offset|pos(ition)?_offset"
@@ -45,18 +45,21 @@ NAMES = {
     "cos": r"^(freqs_)?cos(ine)?(_\w+)?$",
     "sin": r"^(freqs_)?sin(e)?(_\w+)?$",
     "table": r"^(freqs?(_cis|_complex)?|cis|rope_cache|cos_sin|cache|(rotary_)?(pos_)?emb|angles|rope)$",
-    "base": r"^(base|theta|rope_theta|theta_base|rope_base)$",
+    "base": r"^((rope|rotary|freqs?)_)*(base|theta)(_base)?$|^max_(wavelength|timescale)$",
     "layer": r"^(layer|block)(_?(idx|id|index|i|n|no|num(ber)?))?$",
     "layer type": r"^(layer|attn|attention)_?type$",
     "two-sided": r"^(is_)?(bidirectional|two_sided)$",
     "mask": r"^(attention_|attn_)?mask$",
     "type": r"^d?type$",
-    "rotating": r"^(n_rot|(rot(ary)?|rope)_(n?dims?|head_dim|embedding_dims?))$",
-    "channels": r"(^|_)(dims?|depth|model|width|size|d|channels|embed|hidden)(_|$)",
-    "heads": r"(^|_)(heads?|nh|h|n)(_|$)",  # head_dim is no number of heads
-    "length": r"(^|_)(len(gth)?|seq|seqlen|max|end|ctx|context|tokens|(?<=_)positions|t|l)(_|$)",
+    "rotating": r"^(n_rot|(rope_)?n_elem|(rot(ary)?|rope)_(n?dims?|head_dim|embedding_dims?))$",
+    "channels": r"(^|_)(dims?|depth|model|width|size|hs|d|dk|channels|embd|embed|hidden)(_|$)",
+    "heads": r"(^|_)(heads?|nh|h|(?-i:n))(_|$)",  # head_dim is no number of heads
+    "length": r"(^|_)(len(gth)?|seq|seqlen|max(?!_(wavelength|timescale))|end|ctx|context|tokens|(?<=_)positions"
+    r"|t|l|(?-i:N))(_|$)",
 }
-"""Patterns for the names of arguments in ports, by the meaning of the argument."""
+"""Patterns for the names of arguments in ports, by the meaning of the argument. Case matters only for ``t``, a
+vector, ``n``, a number of heads, and ``T`` and ``N``, which are lengths.
+"""
 MULTIPLES = {"queries": 1, "keys": 2, "values": 3}
 """Keys and values are passed as multiples of the queries, to reveal ports that confuse queries and keys."""
 PARTS = {r"^(x?k(_|$)|key)": "keys", r"^(x?v(_|$)|value)": "values", "": "queries"}
@@ -84,7 +87,7 @@ def takes(function: Callable[..., Any], *meanings: str, needs: bool = True) -> b
 
 def meant(name: str, meaning: str) -> bool:
     """Return whether an argument's name has this meaning in ports."""
-    return re.search(NAMES[meaning], name.lower()) is not None
+    return re.search(NAMES[meaning], name, re.IGNORECASE) is not None
 
 
 def values(
