@@ -437,7 +437,7 @@ PLANTS = (
         "codes_cosine_first_in_blocks",
         "sinusoidal",
         lambda: {"table": np.concatenate((np.cos(CODES), np.sin(CODES)), -1)},
-        (r"sine and cosine are swapped, and sines and cosines are in two blocks",),
+        (r"^sine and cosine are swapped; .*; accepted: sines and cosines are in two blocks",),
     ),
     Plant(
         "whisper_divided_by_half_minus_one",

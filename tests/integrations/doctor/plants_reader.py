@@ -582,6 +582,58 @@ PLANTS += [
         offsets=OFFSETS,
         buckets=t5_buckets(OFFSETS, two_sided=False),
     ),
+    *(
+        given(
+            f"t5_{name.replace(' ', '_')}_{model}",
+            model,
+            says,
+            offsets=OFFSETS,
+            buckets=changed(t5_buckets(OFFSETS), OFFSETS.abs().float()),
+        )
+        for model in ("t5", "t5(buckets=32)")  # two-sided, and both
+        for name, says, changed in (
+            (
+                "bound",
+                "^its max_distance is 64 instead of 128, and the sign of its offsets is wrong",
+                lambda right, n: t5_buckets(-OFFSETS, maximum=64),
+            ),
+            (
+                "unclamped",
+                "^its last buckets are not clamped",
+                lambda right, n: right.where(
+                    n < 128, torch.where(OFFSETS > 0, 16, 0) + 8 + (torch.log(n / 8) / math.log(16) * 8).long()
+                ),
+            ),
+            (
+                "own position",
+                "^the query's own position is in the upper half of the buckets",
+                lambda right, n: right + 16 * (n == 0),
+            ),
+            (
+                "logarithm",
+                r"^its logarithm is divided by log\(max_distance\) instead of log\(max_distance/max_exact\)",
+                lambda right, n: right.where(
+                    n < 8,
+                    torch.where(OFFSETS > 0, 16, 0)
+                    + (8 + torch.log(n / 8) / math.log(128) * 8).long().clamp(max=15),
+                ),
+            ),
+            (
+                "rounded",
+                "^its buckets are rounded to the nearest instead of down",
+                lambda right, n: right.where(
+                    n < 8,
+                    torch.where(OFFSETS > 0, 16, 0)
+                    + (8 + (torch.log(n / 8) / math.log(16) * 8).round().long()).clamp(max=15),
+                ),
+            ),
+            (
+                "halves",
+                "^its number of buckets is not halved",
+                lambda right, n: torch.where(OFFSETS > 0, 16, 0) + t5_buckets(-n.long(), two_sided=False),
+            ),
+        )
+    ),
     # Right ports
     rotation(
         "right_gemma4_rotate_half_with_still_pairs",

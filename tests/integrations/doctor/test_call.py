@@ -412,6 +412,7 @@ def rope(x, cos, sin):
 
 
 HALF, NEIGHBOURS = (f"rotary(base=10000, pairing={pairing})" for pairing in ("half", "interleaved"))
+WRITTEN = "writes a rotated pair to channels (i, i+32): scores stay right if it does so for both queries and keys"
 
 
 def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequence[str] = ()) -> str:
@@ -426,18 +427,19 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
     ("model", "name", "listing", "said", "tables"),
     [
         ("rotary", "Rope", MODULE, "right; ", ""),
-        ("rotary(base=500000)", "rope", OFFSET, "right: rotates channels (2i, 2i+1) instead of (i, i+32)", ""),
+        ("rotary(base=500000)", "rope", OFFSET, "right; ", "; accepted: rotates channels (2i, 2i+1)"),
+        ("rotary(base=10000)", "rope", OFFSET.replace("base ", "20000 "), "its base is 20000 ", "(2i, 2i+1)"),
         ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); ", ""),
         ("rotary", "rope", START, "its positions are off by +1", ""),
         (HALF, "rope", MEGATRON, "right; ", ""),
         (HALF, "rope", MEGATRON.replace("(q", "(query_layer"), "right; ", ""),
-        (NEIGHBOURS, "rope", HALVES, "right: writes a rotated pair to channels (i, i+32)", ""),
-        (  # the harmless half comes last
+        (NEIGHBOURS, "rope", HALVES, "right; ", f"; accepted: {WRITTEN}"),
+        (
             NEIGHBOURS,
             "rope",
             HALVES.replace("10000.0", "20000.0"),
-            "its base is 20000 instead of 10000, and writes a rotated pair to channels (i, i+32)",
-            "",
+            "its base is 20000 instead of 10000; ",
+            f"; accepted: {WRITTEN}",
         ),
         (
             "rotary(base=10000, pairing=interleaved, head_dim=128, rotary_dim=64)",
@@ -557,13 +559,19 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
             "",
         ),
         ("t5(two_sided=False)", "relative_position_bucket", BUCKETS, "right; ", ""),
-        ("t5", "relative_position_bucket", BUCKETS, "right: it is two-sided: ", ""),
+        (
+            "t5",
+            "relative_position_bucket",
+            BUCKETS,
+            "right; ",
+            "it is two-sided: later keys have buckets of their own",
+        ),
         (
             "t5",
             "relative_position_bucket",
             BUCKETS.replace("> 0", "< 0"),
-            "it is two-sided: later keys have buckets of their own, and the sign of its offsets is wrong",
-            "",
+            "the sign of its offsets is wrong",
+            "; accepted: it is two-sided: later keys have buckets of their own",
         ),
         ("t5", "relative_position_bucket", BUCKETS.replace("=True", ""), "right; ", ""),
         ("sinusoidal", "positional_encoding", CODES, "every channel has its own frequency", ""),
@@ -716,14 +724,32 @@ DEEPSEEK = {"model_type": "deepseek_v3", "max_position_embeddings": 4096, "rope_
 
 
 @pytest.mark.parametrize(
-    ("sizes", "turns", "said"),
+    ("listing", "said"),
     [
-        ("(128, 64)", "1", "right; this reproduces all 21,120 numbers"),
-        ("(64, 128)", "0", "rotates channels (2i, 2i+1) instead of (128 + 2i, 128 + 2i+1); "),
+        (
+            LATENT.replace("SIZES", "(128, 64)").replace("TURNS", "1"),
+            "right; this reproduces all 21,120 numbers",
+        ),
+        (
+            LATENT.replace("SIZES", "(64, 128)").replace("TURNS", "0"),
+            "rotates channels (2i, 2i+1) instead of (128 + 2i, 128 + 2i+1); ",
+        ),
+        (HALVES, "right; "),
+        (
+            HALVES.replace("(q_pe, k_pe)", "(q_pe)").replace(", turn(k_pe[..., ::2], k_pe[..., 1::2])", ""),
+            "right; ",
+        ),
+        (
+            HALVES.replace("turn(k_pe[..., ::2], k_pe[..., 1::2])", "mixed(turn(k_pe[..., ::2], k_pe[..., 1::2]))")
+            + "mixed = lambda x: torch.stack(x.chunk(2, -1), -1).flatten(-2)",
+            WRITTEN,
+        ),
     ],
+    ids=["last channels", "first channels", "halves", "halves of queries", "halves, keys mixed"],
 )
-def test_a_query_of_latent_attention_may_be_whole(sizes: str, turns: str, said: str) -> None:
-    text = answer(read(DEEPSEEK), "rope", LATENT.replace("SIZES", sizes).replace("TURNS", turns))
+def test_channels_of_latent_attention(listing: str, said: str) -> None:
+    """A query may be whole. Pairs may be written elsewhere, if queries and keys agree or only one is known."""
+    text = answer(read(DEEPSEEK), "rope", listing)
     assert text.startswith(said)
 
 

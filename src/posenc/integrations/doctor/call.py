@@ -246,6 +246,8 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
         if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # both use the same channels
             asked = replace(asked, free=asked.free | {"written"})
             vectors.pop("keys", None)
+        elif "keys" in vectors:
+            asked = replace(asked, free=asked.free - {"written"})
         return [
             search(
                 replace(asked, rotates=asked.rotates and part != "values"),

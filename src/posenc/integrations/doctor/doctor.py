@@ -105,7 +105,8 @@ def expected(model: ModelPositions | str) -> dict[str, Expected]:
     unrotated = tuple(i for i, name in enumerate(types) if model.recipes[name].name == "nope")
     return {
         layer_type: Expected(
-            recipe,
+            recipe,  # the code of some models writes the pairs of latent attention elsewhere
+            frozenset({"written"} if model.query_dim and recipe.get("pairing") == "interleaved" else ()),
             ladders=ladders,
             lengths=lengths,
             layer_type=layer_type,

@@ -185,7 +185,10 @@ ROTARY = Kind(
     plausible=plausible,
     free={
         "base": ("base", lambda base, right: base in BASES),
-        "written": ("written", lambda layout, right: True),
+        "written": (
+            "written",
+            lambda layout, right: layout in ((right.layout[0], 1, right.turning), (right.layout[0], 2, 1)),
+        ),
         "pairing": ("layout", lambda layout, right: layout in ((0, 1, right.turning), (0, 2, 1))),
     },
 )

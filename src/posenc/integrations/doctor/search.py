@@ -8,6 +8,7 @@ changes. The port may also have a mistake that is not in the list, which no answ
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -145,7 +146,7 @@ class Search:
     """
 
     def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
-        self.kind, self.expected, self.note = kind, expected, note
+        self.kind, self.expected, self.note, self.accepted = kind, expected, note, ""
         self.right = kind.right(expected, numbers)
         self.probe = kind.probe(self.right)
         self.rows = [
@@ -162,6 +163,21 @@ class Search:
             for change in self.kind.mistakes(self.right, self.rows, self.expected)
         )
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
+
+    @property
+    def readings(self) -> list["Search"]:
+        """This search, and a search for each other choice of a setting that the port may choose, so that such a
+        choice does not count as a mistake. The base is tried as a mistake, because many values are allowed.
+        """
+        readings = [self]
+        for change in self.single:
+            if "base" not in change and "pair" not in self.rows[0] and self.is_right(change):
+                other = copy(self)
+                other.accepted = f"; accepted: {self.words(change).partition(' instead')[0]}"
+                other.right = replace(self.right, **change)
+                del other.single
+                readings.append(other)
+        return readings
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the error of each number predicted with this change, and whether the error is too large."""
@@ -229,6 +245,7 @@ class Search:
             f"; this reproduces all {apart.size:,} numbers "
             + (f"to {apart.max():.0e}" if apart.any() else "exactly")
             + self.note
+            + self.accepted
         )
         opening = f"right{': ' * bool(causes[0])}" if right else ""
         hidden = (
@@ -238,6 +255,11 @@ class Search:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
         return Diagnosis(bool(right), () if right else causes, opening + text)
+
+    @np.errstate(all="ignore")
+    def differing(self) -> int:
+        """Return how many of the port's numbers differ from the right ones."""
+        return sum(int(self.compare({}, rows)[1].sum()) for rows in self.rows)
 
     def unexplained(self) -> Diagnosis:
         """Return a diagnosis that states which numbers differ, where they start to differ, and the usual cause."""
@@ -263,8 +285,8 @@ class Search:
             (),
             f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ, "
             f"starting at {count} {first:,}, by up to {apart.max():.3g} at {count} {most:,}"
-            + f"; {means}"
-            * (count == "position"),
+            + f"; {means}" * (count == "position")
+            + self.accepted,
         )
 
 
@@ -272,8 +294,11 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
     """Return the diagnosis with the fewest mistakes, at most 2, that explains the port's numbers. If there is none,
     return a diagnosis that describes how the numbers differ from the right ones.
     """
-    tried = (search.explained(mistakes) for mistakes in range(3) for search in searches)
-    return next(filter(None, tried), None) or searches[0].unexplained()
+    readings = [reading for search in searches for reading in search.readings]
+    tried = (list(filter(None, (reading.explained(mistakes) for reading in readings))) for mistakes in range(3))
+    if answers := next(filter(None, tried), None):
+        return max(answers, key=lambda answer: answer.right)
+    return min(searches[0].readings, key=Search.differing).unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:

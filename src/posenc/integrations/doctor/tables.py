@@ -12,7 +12,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.mistakes import mistakes
 from posenc.integrations.doctor.plausible import plausible
 from posenc.integrations.doctor.rotation import Rotation
-from posenc.integrations.doctor.rotation_port import PHRASES, probe, vectors
+from posenc.integrations.doctor.rotation_port import PHRASES, ROTARY, probe, vectors
 from posenc.integrations.doctor.search import CLOSE, Array, Change, Expected, Kind, Rows, each, step
 from posenc.scaling import Default
 
@@ -164,8 +164,41 @@ SINUSOIDAL = Kind(
     },
     wanted="Pass more positions and all channels.",
     plausible=plausible,
-    free={"order": ("written", lambda layout, right: True)},
+    free={"order": ROTARY.free["written"]},
 )
+
+
+def _logarithmic(n: Array, e: int, denominator: float) -> Array:
+    """Return T5's buckets before rounding: distances below e have a bucket each, larger ones share e buckets."""
+    return np.where(n < e, n, e + e * np.log(np.maximum(n, 1) / e) / np.log(denominator))
+
+
+BUCKETS: Mapping[str, tuple[str, Callable[[Array, Array, int, int], Array]]] = {
+    "": ("the model's buckets", lambda right, n, e, last: right),
+    "unclamped": (
+        "its last buckets are not clamped: larger distances have larger buckets",
+        lambda right, n, e, last: np.where(n < last, right, _logarithmic(n, e, last / e)),
+    ),
+    "own position ahead": (
+        "the query's own position is in the upper half of the buckets, as with >= instead of >",
+        lambda right, n, e, last: right + 2 * e * (n == 0),
+    ),
+    "logarithm": (
+        "its logarithm is divided by log(max_distance) instead of log(max_distance/max_exact)",
+        lambda right, n, e, last: np.minimum(_logarithmic(n, e, last), 2 * e - 1),
+    ),
+    "rounded": (
+        "its buckets are rounded to the nearest instead of down",
+        lambda right, n, e, last: np.minimum(_logarithmic(n, e, last / e) + 0.5 * (n >= e), 2 * e - 1),
+    ),
+    "not halved": (
+        "its number of buckets is not halved: keys before and after the query share some buckets",
+        lambda right, n, e, last: np.minimum(_logarithmic(n, 2 * e, last / (2 * e)), 4 * e - 1),
+    ),
+}
+"""Possible changes to T5's buckets, each in words and as a function of the right buckets of one side, the distances
+n, the number e of distances that have a bucket each, and max_distance.
+"""
 
 
 @dataclass(frozen=True)
@@ -178,6 +211,7 @@ class Buckets:
         sign: −1 if the port's offsets are query position − key position.
         first: the index of the first bucket.
         shift: a number that is added to every offset.
+        series: how the buckets are changed, as a key of ``BUCKETS``.
     """
 
     buckets: int
@@ -186,11 +220,19 @@ class Buckets:
     sign: int = 1
     first: int = 0
     shift: int = 0
+    series: str = ""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
         own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided)
-        ours = self.first + own.bucket(torch.from_numpy(self.sign * rows["offset"] + self.shift).long()).numpy()
-        return ours, np.full(ours.shape, 0.5)
+        at = torch.from_numpy(self.sign * rows["offset"] + self.shift).long()
+        e, ahead = self.buckets // (2 + 2 * self.two_sided), self.two_sided * (at > 0).numpy()
+        right, n = (
+            own.bucket(at).numpy() - 2 * e * ahead,
+            (at.abs() if self.two_sided else (-at).clamp(min=0)).numpy(),
+        )
+        side = BUCKETS[self.series][1](right, n, e, self.max_distance)
+        edge = (side != right) & (np.abs(side - np.rint(side)) < 1e-5)  # a port's logarithm may be rounded down
+        return self.first + 2 * e * ahead + np.floor(side), 0.5 + edge
 
 
 T5_BUCKETS = Kind(
@@ -204,11 +246,12 @@ T5_BUCKETS = Kind(
         sign=[-1],
         first=[1],
         shift=(1, -1),
+        series=BUCKETS,
     ),
     phrases={
         "buckets": lambda port, right: f"it has {port.buckets} buckets instead of {right.buckets}",
         "max_distance": lambda port, right: (
-            f"its last bucket begins at {port.max_distance} instead of {right.max_distance}"
+            f"its max_distance is {port.max_distance} instead of {right.max_distance}"
         ),
         "two_sided": lambda port, right: (
             "it is two-sided: later keys have buckets of their own"
@@ -218,6 +261,7 @@ T5_BUCKETS = Kind(
         "sign": lambda port, right: "the sign of its offsets is wrong: it uses i − j instead of j − i",
         "first": lambda port, right: f"its buckets are counted from {port.first}",
         "shift": lambda port, right: f"its offsets are off by {port.shift:+d}",
+        "series": lambda port, right: BUCKETS[port.series][0],
     },
     wanted="Pass offsets on both sides, beyond the last bucket.",
     free={"two_sided": ("two_sided", lambda two_sided, right: True)},
