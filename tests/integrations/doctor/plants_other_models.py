@@ -440,6 +440,16 @@ PLANTS = (
         (r"^sine and cosine are swapped; .*; accepted: sines and cosines are in two blocks",),
     ),
     Plant(
+        "llama31_cos_repeated_and_sin_tiled",
+        "llama3_1",
+        lambda: {
+            "positions": FAR,
+            "cos": np.cos(FAR[:, None] * L3).repeat(2, -1),
+            "sin": np.tile(np.sin(FAR[:, None] * L3), 2),
+        },
+        (r"columns repeated \(0, 0, 1, 1, …\), as for interleaved pairs in cos, and columns tiled .* in sin: ",),
+    ),
+    Plant(
         "whisper_divided_by_half_minus_one",
         "sinusoidal",
         lambda: {"table": codes(np.arange(60.0)[:, None] * inverse_frequencies(1e4, 32, 62))},

@@ -578,6 +578,15 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("alibi(heads=12)", "build_alibi_tensor", OF_A_MASK, "right; ", ""),
         ("sinusoidal", "Codes", ADDED, "right; ", ", x as (H, T, D)"),
         ("sinusoidal", "Codes", ADDED.replace("10000", "1000"), "its base is 1000 instead of 10000; ", ""),
+        ("sinusoidal", "Codes", ADDED.replace("(x +", "(8 * x +"), "right; ", ", x as (H, T, D)"),
+        ("sinusoidal", "Codes", ADDED.replace(":x.size(1)", ":1"), "every token has the row of position 0; ", ""),
+        (
+            "sinusoidal",
+            "Codes",
+            ADDED.replace("-math.log(10000.0) * ", "-1 / torch.arange(1, 1 + d_model // 2) * "),
+            "nothing that was tried gives these numbers, x as (H, T, D): ",
+            "",
+        ),
         ("sinusoidal", "Codes", ADDED_BY_TOKEN, "right; ", ", x as (T, H, D)"),
     ],
 )

@@ -197,9 +197,16 @@ def test_tables_are_right_in_every_layout_that_ports_have(name: str) -> None:
     theta = models.LAYERS[name].theta
     for pairs in (len(theta), models.LAYERS[name].head_dim // 2):
         angles = TEXT[:, None] * np.pad(theta, (0, pairs - len(theta)))
-        for laid_out in (angles, angles[None], angles.repeat(2, -1), np.tile(angles, 2)):
+        for laid_out, columns in (
+            (angles, "one column per pair"),
+            (angles[None], "one column per pair"),
+            (angles.repeat(2, -1), "columns repeated (0, 0, 1, 1, …), as for interleaved pairs"),
+            (np.tile(angles, 2), "columns tiled (0, 1, …, 0, 1, …), as for half pairs"),
+        ):
             numbers = {"positions": TEXT, "cos": np.cos(laid_out), "sin": np.sin(laid_out)}
-            assert diagnose(model_of(model), numbers, layer=layer_type or None).right
+            answer = diagnose(model_of(model), numbers, layer=layer_type or None)
+            assert answer.right
+            assert f", from tables (which do not show a port's pairs) with {columns}" in str(answer)
         swapped = diagnose(
             model_of(model), numbers | {"cos": numbers["sin"], "sin": numbers["cos"]}, layer=layer_type or None
         )

@@ -156,10 +156,11 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
     def ways(width: int, where: Tensor) -> list[Way]:
         return [
-            (vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
+            (scale * vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
             for layout, (tables, note) in itertools.product(layouts, tables_at(where))
         ]
 
+    scale = asked.recipe.name != "sinusoidal"  # embeddings are often multiplied by √width before a table is added
     wanted, layouts = places(asked, target), LAYOUTS if takes(target, "vector") else ("",)
     tried = (
         (at, found(asked, at, ways(width, NEAR if takes(target, "positions") else at)))
@@ -239,9 +240,11 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     if not arrays:
         raise InvalidArgument("the function returns None; return the vectors, also if they are rotated in place")
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
-    if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to x
-        added = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2)
-        return [search(asked, {"table": added.reshape(-1, *added.shape[-2:])[0]}, note)]
+    if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to zeros
+        tables = arrays[0].movedim(x.shape.index(len(NEAR)), -2).reshape(-1, len(NEAR), x.shape[-1])
+        if not torch.equal(tables, tables[:1].expand_as(tables)):
+            raise InvalidArgument("the function adds other rows of its table to each sequence")
+        return [search(asked, {"table": tables[0]}, note)]
     if x.ndim and arrays[0].shape == x.shape:
         if torch.equal(vectors.get("keys", arrays[0]), 2 * arrays[0]):  # both use the same channels
             asked = replace(asked, free=asked.free | {"written"})

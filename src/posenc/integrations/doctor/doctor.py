@@ -19,6 +19,7 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations import position_table
+from posenc.integrations.doctor.rotation import by_pair
 from posenc.integrations.doctor.rotation_port import ROTARY, UNTURNED
 from posenc.integrations.doctor.search import Diagnosis, Expected, Kind, Search, diagnosed
 from posenc.integrations.doctor.tables import ALIBI, SINUSOIDAL, T5_BUCKETS
@@ -75,6 +76,14 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
         and not np.ptp(np.atleast_2d(arrays["positions"]), axis=0).any()
     ):
         note += ", for text; pictures were not tried, because positions are equal on all axes"
+    if "cos" in arrays:
+        cos, sin = (by_pair(arrays[name], 0)[1] for name in ("cos", "sin"))
+        pairs = f"{asked.recipe.get('pairing')} pairs"
+        other = cos == sin and "as for" in cos and pairs not in cos and "pairing" not in asked.free
+        note += f", from tables (which do not show a port's pairs) with {cos}" + f" in cos, and {sin} in sin" * (
+            cos != sin
+        )
+        note += f", but the model has {pairs}" * other
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
         reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # may exceed all lengths in the config
         asked = replace(asked, lengths=(*asked.lengths, *(reached for n in asked.lengths[-1:] if n < reached)))

@@ -79,7 +79,7 @@ class Rotation:
         head_dim.
         """
         recipe = expected.recipe
-        pairs = by_pair(numbers["cos"], 0) if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
+        pairs = by_pair(numbers["cos"], 0)[0] if "cos" in numbers else numbers.get("inv_freq", np.empty(0))
         channels = numbers["x"].shape[-1] if "x" in numbers else 2 * pairs.shape[-1]
         head_dim, axes = int(recipe.get("head_dim") or channels), recipe.get("axes")
         start = (channels - head_dim) * (channels == expected.query_dim)  # the last channels of such a query rotate
@@ -198,14 +198,18 @@ def fill(values: Array, count: int) -> Array:
     return np.concatenate((values, np.zeros(count, values.dtype)))[:count]
 
 
-def by_pair(table: Array, pairs: int) -> Array:
+def by_pair(table: Array, pairs: int) -> tuple[Array, str]:
     """If the table has more than ``pairs`` columns, and has every column twice, half a width apart or side by side,
-    return one column per pair. If not, return the table unchanged.
+    return one column per pair, or else all columns; and describe the columns in words.
     """
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
-    twice = ((half, np.concatenate((half, half), -1)), (every_other, every_other.repeat(2, -1)))
-    equal = (columns for columns, both in twice if np.array_equal(both, table, equal_nan=True))
-    return next(equal, table) if table.shape[-1] > pairs else table
+    twice = (
+        (half, np.concatenate((half, half), -1), "columns tiled (0, 1, …, 0, 1, …), as for half pairs"),
+        (every_other, every_other.repeat(2, -1), "columns repeated (0, 0, 1, 1, …), as for interleaved pairs"),
+    )
+    equal = ((columns, words) for columns, both, words in twice if np.array_equal(both, table, equal_nan=True))
+    alone = (table, "one column per pair")
+    return next(equal, alone) if table.shape[-1] > pairs else alone
 
 
 @lru_cache(maxsize=4096)

@@ -57,7 +57,7 @@ def vectors(right: Rotation, positions: Array, x: Array, rotated: Array) -> Rows
 
 def tables(right: Rotation, positions: Array, cos: Array, sin: Array) -> Rows:
     """Convert tables of cos and sin to rows, in which each pair is (1, 0) before rotation and (cos, sin) after."""
-    turns = by_pair(cos + 1j * sin, right.turning)
+    turns, _ = by_pair(cos + 1j * sin, right.turning)
     turns = np.concatenate((turns, np.ones((*turns.shape[:-1], max(0, right.turning - turns.shape[-1])))), -1)
     differ = turns.shape[-1] == 2 * right.pairs
     sides = [turns[..., place] for place in right.places] if differ else [turns, turns]

@@ -155,6 +155,10 @@ SINUSOIDAL = Kind(
     phrases={
         **PHRASES,
         "span": lambda port, right: f"its exponent is 2i/{port.span} instead of 2i/{right.span}",
+        "multiple": lambda port, right: (
+            PHRASES["multiple"](port, right) if port.multiple else "every token has the row of position 0"
+        ),
+        "sign": lambda port, right: "the sign of its sines is wrong",
         "written": lambda port, right: (
             "sines and cosines are in two blocks" if port.written[1] == 1 else "sines and cosines are interleaved"
         ),
