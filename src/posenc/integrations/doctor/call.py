@@ -156,11 +156,14 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
 
     def ways(width: int, where: Tensor) -> list[Way]:
         return [
-            (scale * vectors(width, layout), tables, f", x as ({', '.join(layout)})" * (len(layout) > 2) + note)
+            (
+                vectors(width, layout) * (asked.recipe.name != "sinusoidal"),
+                tables,
+                f", x as ({', '.join(layout)})" * (len(layout) > 2) + note,
+            )
             for layout, (tables, note) in itertools.product(layouts, tables_at(where))
         ]
 
-    scale = asked.recipe.name != "sinusoidal"  # embeddings are often multiplied by √width before a table is added
     wanted, layouts = places(asked, target), LAYOUTS if takes(target, "vector") else ("",)
     tried = (
         (at, found(asked, at, ways(width, NEAR if takes(target, "positions") else at)))

@@ -79,11 +79,11 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     if "cos" in arrays:
         cos, sin = (by_pair(arrays[name], 0)[1] for name in ("cos", "sin"))
         pairs = f"{asked.recipe.get('pairing')} pairs"
-        other = cos == sin and "as for" in cos and pairs not in cos and "pairing" not in asked.free
-        note += f", from tables (which do not show a port's pairs) with {cos}" + f" in cos, and {sin} in sin" * (
-            cos != sin
+        note += ", from tables (which do not show a port's pairs) with " + (
+            f"{cos} in cos, and {sin} in sin"
+            if cos != sin
+            else cos + f", but the model has {pairs}" * ("as for" in cos and pairs not in cos)
         )
-        note += f", but the model has {pairs}" * other
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
         reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # may exceed all lengths in the config
         asked = replace(asked, lengths=(*asked.lengths, *(reached for n in asked.lengths[-1:] if n < reached)))

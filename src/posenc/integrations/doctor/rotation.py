@@ -203,13 +203,12 @@ def by_pair(table: Array, pairs: int) -> tuple[Array, str]:
     return one column per pair, or else all columns; and describe the columns in words.
     """
     half, every_other = table[..., : table.shape[-1] // 2], table[..., ::2]
-    twice = (
+    forms = (
         (half, np.concatenate((half, half), -1), "columns tiled (0, 1, …, 0, 1, …), as for half pairs"),
         (every_other, every_other.repeat(2, -1), "columns repeated (0, 0, 1, 1, …), as for interleaved pairs"),
-    )
-    equal = ((columns, words) for columns, both, words in twice if np.array_equal(both, table, equal_nan=True))
-    alone = (table, "one column per pair")
-    return next(equal, alone) if table.shape[-1] > pairs else alone
+        (table, table, "one column per pair"),
+    )[2 * (table.shape[-1] <= pairs) :]
+    return next((columns, words) for columns, both, words in forms if np.array_equal(both, table, equal_nan=True))
 
 
 @lru_cache(maxsize=4096)

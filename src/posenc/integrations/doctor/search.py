@@ -8,7 +8,6 @@ changes. The port may also have a mistake that is not in the list, which no answ
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -146,7 +145,7 @@ class Search:
     """
 
     def __init__(self, kind: Kind, expected: Expected, numbers: Mapping[str, Array], note: str = "") -> None:
-        self.kind, self.expected, self.note, self.accepted = kind, expected, note, ""
+        self.kind, self.expected, self.note = kind, expected, note
         self.right = kind.right(expected, numbers)
         self.probe = kind.probe(self.right)
         self.rows = [
@@ -165,19 +164,12 @@ class Search:
         return list(map(dict, dict.fromkeys(tuple(change.items()) for change in mistakes if change)))
 
     @property
-    def readings(self) -> list["Search"]:
-        """This search, and a search for each other choice of a setting that the port may choose, so that such a
-        choice does not count as a mistake. The base is tried as a mistake, because many values are allowed.
+    def choices(self) -> list[Change]:
+        """The choices of settings that the port may choose. They do not count as mistakes. The base is tried as a
+        mistake, because many values are allowed.
         """
-        readings = [self]
-        for change in self.single:
-            if "base" not in change and "pair" not in self.rows[0] and self.is_right(change):
-                other = copy(self)
-                other.accepted = f"; accepted: {self.words(change).partition(' instead')[0]}"
-                other.right = replace(self.right, **change)
-                del other.single
-                readings.append(other)
-        return readings
+        free = (change for change in self.single if "base" not in change and self.is_right(change))
+        return [{}, *(change for change in free if "pair" not in self.rows[0])]
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the error of each number predicted with this change, and whether the error is too large."""
@@ -192,11 +184,11 @@ class Search:
         return False
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
-    def fitting(self, mistakes: int) -> list[Change]:
-        """Return all changes that combine ``mistakes`` mistakes (0 to 2, in different fields) and reproduce the
-        port's numbers. If one of these changes contains another, only the smaller one is returned.
+    def fitting(self, mistakes: int, choice: Change) -> list[Change]:
+        """Return all changes that combine a choice with ``mistakes`` mistakes (0 to 2, all in different fields) and
+        reproduce the port's numbers. If one of these changes contains another, only the smaller one is returned.
         """
-        chosen = itertools.combinations(self.single, mistakes)
+        chosen = ((choice, *changes) for changes in itertools.combinations(self.single, mistakes))
         merged = ((changes, {k: v for change in changes for k, v in change.items()}) for changes in chosen)
         disjoint = [fields for changes, fields in merged if len(fields) == sum(map(len, changes))]
         fits = list(filter(self.fits, self.kind.plausible(self, disjoint)))
@@ -229,13 +221,19 @@ class Search:
             dict.fromkeys(phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
         )
 
+    def accepted(self, choice: Change) -> str:
+        """Return the end of an answer that describes the choice, if there is one, in words."""
+        return f"; accepted: {self.words(choice).partition(' instead')[0]}" * bool(choice)
+
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
-    def explained(self, mistakes: int) -> Diagnosis | None:
-        """Return the diagnosis if ``mistakes`` mistakes (0 to 2) explain the port's numbers, or else None."""
-        fitting = self.fitting(mistakes)
+    def explained(self, mistakes: int, choice: Change) -> Diagnosis | None:
+        """Return the diagnosis if this choice and ``mistakes`` mistakes (0 to 2) explain the port's numbers, or else
+        None.
+        """
+        fitting = self.fitting(mistakes, choice)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
-        causes = tuple(map(self.words, chosen))
+        causes = tuple(self.words(dict(change.items() - choice.items())) for change in chosen)
         text = "; or ".join(causes[:SHOWN]) + "; or others" * (len(chosen) > SHOWN)
         if len(chosen) != 1:
             text = f"these numbers fit several mistakes: {text}. {self.kind.wanted}"
@@ -245,25 +243,27 @@ class Search:
             f"; this reproduces all {apart.size:,} numbers "
             + (f"to {apart.max():.0e}" if apart.any() else "exactly")
             + self.note
-            + self.accepted
+            + self.accepted(choice)
         )
         opening = f"right{': ' * bool(causes[0])}" if right else ""
         hidden = (
-            [change for change in self.fitting(1) if not self.same(change, {})] if right and not mistakes else []
+            [change for change in self.fitting(1, choice) if not self.same(change, choice)]
+            if right and not mistakes
+            else []
         )
         if len(hidden) > len(self.single) / 8:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
         return Diagnosis(bool(right), () if right else causes, opening + text)
 
-    @np.errstate(all="ignore")
-    def differing(self) -> int:
-        """Return how many of the port's numbers differ from the right ones."""
-        return sum(int(self.compare({}, rows)[1].sum()) for rows in self.rows)
-
     def unexplained(self) -> Diagnosis:
-        """Return a diagnosis that states which numbers differ, where they start to differ, and the usual cause."""
-        compared = ((rows, *self.compare({}, rows)) for rows in self.rows)
+        """Return a diagnosis that states which numbers differ, where they start to differ, and the usual cause. Of
+        all choices, the one with which the fewest numbers differ is taken.
+        """
+        choice = min(
+            self.choices, key=lambda choice: sum(self.compare(choice, rows)[1].sum() for rows in self.rows)
+        )
+        compared = ((rows, *self.compare(choice, rows)) for rows in self.rows)
         rows, apart, off = next(numbers for numbers in compared if numbers[2].any())
         count, wrong, columns = next(iter(rows)), off.any(1), np.flatnonzero(off.any(0))
         place = rows[count][:, 0]
@@ -286,7 +286,7 @@ class Search:
             f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ, "
             f"starting at {count} {first:,}, by up to {apart.max():.3g} at {count} {most:,}"
             + f"; {means}" * (count == "position")
-            + self.accepted,
+            + self.accepted(choice),
         )
 
 
@@ -294,11 +294,11 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
     """Return the diagnosis with the fewest mistakes, at most 2, that explains the port's numbers. If there is none,
     return a diagnosis that describes how the numbers differ from the right ones.
     """
-    readings = [reading for search in searches for reading in search.readings]
-    tried = (list(filter(None, (reading.explained(mistakes) for reading in readings))) for mistakes in range(3))
-    if answers := next(filter(None, tried), None):
-        return max(answers, key=lambda answer: answer.right)
-    return min(searches[0].readings, key=Search.differing).unexplained()
+    for mistakes in range(3):
+        answers = (search.explained(mistakes, choice) for search in searches for choice in search.choices)
+        if found := list(filter(None, answers)):
+            return max(found, key=lambda answer: answer.right)
+    return searches[0].unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:

@@ -235,8 +235,9 @@ class Buckets:
             (at.abs() if self.two_sided else (-at).clamp(min=0)).numpy(),
         )
         side = BUCKETS[self.series][1](right, n, e, self.max_distance)
-        edge = (side != right) & (np.abs(side - np.rint(side)) < 1e-5)  # a port's logarithm may be rounded down
-        return self.first + 2 * e * ahead + np.floor(side), 0.5 + edge
+        # A port's logarithm of a whole power may be rounded down.
+        room = 0.5 + ((side != right) & (np.abs(side - np.rint(side)) < 1e-5))
+        return self.first + 2 * e * ahead + np.floor(side), room
 
 
 T5_BUCKETS = Kind(
