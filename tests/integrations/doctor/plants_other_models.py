@@ -449,6 +449,104 @@ PLANTS = (
         },
         (r"columns repeated \(0, 0, 1, 1, …\), as for interleaved pairs in cos, and columns tiled .* in sin: ",),
     ),
+    *(
+        Plant(name, model, lambda theta=theta: {"inv_freq": theta}, (f"^{says}",))
+        for name, model, theta, says in (
+            (
+                "llama3_without_blend",
+                "llama3_1",
+                np.where(L3_PLAIN * 4096 / np.pi < 1, L3_PLAIN / 8, L3_PLAIN),
+                r"its high_freq_factor is 1\.0 instead of 4\.0, as without the smooth blend between them, or ",
+            ),
+            (
+                "llama3_another_low_factor",
+                "llama3_1",
+                llama3(L3_PLAIN, 8.0, 2.0, 4.0, 8192),
+                r"its low_freq_factor is 2\.0 instead of 1\.0; ",
+            ),
+            (
+                "llama3_wavelengths_without_2_pi",
+                "llama3_1",
+                llama3(L3_PLAIN, 8.0, 1.0, 4.0, 8192 * 2 * np.pi),
+                r"its wavelengths lack the factor 2π; ",
+            ),
+            (
+                "llama3_constants_of_llama3",
+                "rotary(base=500000,pairing=half,scaling=llama3(16,8192,low_freq_factor=1,high_freq_factor=1))",
+                llama3(L3_PLAIN, 16.0, 1.0, 4.0, 8192),
+                r"its high_freq_factor is 4\.0 instead of 1; ",
+            ),
+            (
+                "llama3_factor_alone",
+                "rotary(base=500000,pairing=half,scaling=llama3(16,8192,low_freq_factor=1,high_freq_factor=1))",
+                np.where(L3_PLAIN * 4096 / np.pi < 1, L3_PLAIN / 8, L3_PLAIN),
+                r"its factor is 8\.0 instead of 16; ",
+            ),
+            (
+                "qwen_original_length_of_its_config_divided",
+                "qwen_yarn",
+                yarn(inverse_frequencies(1e6, 64, 128), 1e6, 4.0, 8192, 32, 1, True),
+                r"its original_length is 8192 instead of 32768; ",
+            ),
+            (
+                "qwen_blended_wavelengths",
+                "qwen_yarn",
+                1
+                / (
+                    1 / inverse_frequencies(1e6, 64, 128)
+                    + 4 * (inverse_frequencies(1e6, 64, 128) - QWEN) / inverse_frequencies(1e6, 64, 128) ** 2
+                ),
+                r"its ramp blends wavelengths instead of",
+            ),
+            (
+                "gemma4_sliding_base_over_the_turning_channels",
+                "gemma4 full_attention",
+                np.pad(inverse_frequencies(1e4, 64, 128), (0, 192)),
+                "its exponent is divided by 128 instead of 512, and its base is 10000 instead of 1000000; ",
+            ),
+            (
+                "gemma4_still_pairs_first",
+                "gemma4 full_attention",
+                np.pad(inverse_frequencies(1e6, 64, 512), (192, 0)),
+                "its pairs with frequency 0 come before the pairs that rotate, instead of after them; ",
+            ),
+            ("llama31_zeros", "llama3_1", np.zeros(64), "nothing .* at pair 0; the port's numbers are all zero$"),
+            (
+                "llama31_nan",
+                "llama3_1",
+                np.full(64, np.nan),
+                "nothing .*; some of the port's numbers are not finite$",
+            ),
+        )
+    ),
+    Plant(
+        "phi3_factors_reversed",
+        "phi3",
+        lambda: {
+            "inv_freq": inverse_frequencies(1e4, 48, 96) * (_phi3("short") * 1e4 ** (np.arange(48) / 48))[::-1]
+        },
+        ("^its LongRoPE factors are in the reverse order; ",),
+    ),
+    Plant(
+        "llama31_products_exchanged",
+        "llama3_1",
+        lambda: _rotated(
+            128,
+            lambda x: np.concatenate(
+                (halves(x, FAR[:, None] * L3, 64)[:, :64], halves(x, np.pi / 2 - FAR[:, None] * L3, 64)[:, 64:]), -1
+            ),
+        ),
+        ("^cos and sin are swapped in the second channel of each pair: b·sin \\+ a·cos; ",),
+    ),
+    Plant(
+        "qwen2vl_equal_sections",
+        "qwen2_vl",
+        lambda: _on_axes(inverse_frequencies(1e6, 64, 128), np.repeat((0, 1, 2), (22, 21, 21))),
+        ("^its pairs use 3 axes, in chunked sections of 22, 21, 21 instead of",),
+    ),
+    Plant(
+        "llama31_complex", "llama3_1", lambda: {"positions": FAR, "freqs_cis": np.exp(1j * FAR[:, None] * L3)}, ()
+    ),
     Plant(
         "whisper_divided_by_half_minus_one",
         "sinusoidal",

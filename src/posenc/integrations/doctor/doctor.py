@@ -61,6 +61,13 @@ def diagnose(model: ModelPositions | str, numbers: Mapping[str, Any], *, layer: 
 def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Search:
     """Return the ``Search`` for a port's arrays, which may be tensors, NumPy arrays or lists."""
     kind = KINDS[one_of("encoding to diagnose", asked.recipe.name, KINDS)] if asked.rotates else UNTURNED
+    numbers = {  # complex arrays, such as freqs_cis, are cos + i·sin
+        part: values
+        for name, array in numbers.items()
+        for part, values in (
+            {"cos": array.real, "sin": array.imag} if np.iscomplexobj(array) else {name: array}
+        ).items()
+    }
     if "table" in numbers:
         numbers = {"positions": np.arange(len(numbers["table"])), **numbers}
     complete = {name for form in kind.forms if set(form) <= set(numbers) for name in form}
@@ -77,12 +84,13 @@ def search(asked: Expected, numbers: Mapping[str, Any], note: str = "") -> Searc
     ):
         note += ", for text; pictures were not tried, because positions are equal on all axes"
     if "cos" in arrays:
-        cos, sin = (by_pair(arrays[name], 0)[1] for name in ("cos", "sin"))
-        pairs = f"{asked.recipe.get('pairing')} pairs"
+        cos, sin, pairing = (*(by_pair(arrays[name], 0)[1] for name in ("cos", "sin")), asked.recipe.get("pairing"))
         note += ", from tables (which do not show a port's pairs) with " + (
             f"{cos} in cos, and {sin} in sin"
             if cos != sin
-            else cos + f", but the model has {pairs}" * ("as for" in cos and pairs not in cos)
+            else cos
+            + f", but the model has {pairing} pairs"
+            * ("as for" in cos and pairing not in cos and "pairing" not in asked.free)
         )
     if isinstance(asked.recipe.get("scaling"), LengthScaling):
         reached = 1 + int(arrays.get("positions", np.zeros(1)).max())  # may exceed all lengths in the config
@@ -134,8 +142,10 @@ def load(path: Path) -> dict[str, Any]:
         InvalidArgument: the file does not exist, or is not .npz, .safetensors or .json.
     """
     if not path.is_file() or path.suffix not in LOADERS:
-        wrong = "must be" if path.is_file() else "does not exist or is not a file; pass"
-        raise InvalidArgument(f"{str(path)!r} {wrong} a {' or '.join(LOADERS)} file with the port's arrays")
+        raise InvalidArgument(
+            f"{str(path)!r} {'must be' if path.is_file() else 'does not exist or is not a file; pass'} "
+            f"a {' or '.join(LOADERS)} file with the port's arrays"
+        )
     return LOADERS[path.suffix](path)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posenc.integrations.doctor.search import Array
-from posenc.scaling import NTK, Default, Llama3, Scaling, YaRN
+from posenc.scaling import NTK, Default, Llama3, PerPair, Scaling, YaRN
 
 
 def swapped_ends(port: Any, theta: Array, plain: Array) -> Array:
@@ -43,6 +43,11 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         lambda port, theta, plain: 1 / theta,
     ),
     "backwards": ("its frequencies are in the reverse order", Scaling, lambda port, theta, plain: theta[::-1]),
+    "still first": (
+        "its pairs with frequency 0 come before the pairs that rotate, instead of after them",
+        Scaling,
+        lambda port, theta, plain: np.concatenate((np.zeros(port.pairs - len(theta)), theta)),
+    ),
     "from one": (
         "its exponent is off by one pair: the index begins at 1, so no frequency is 1",
         Scaling,
@@ -90,6 +95,13 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
         YaRN,
         lambda port, theta, plain: with_ramp_over(port.head_dim, port, plain),
     ),
+    "blended wavelengths": (
+        "its ramp blends wavelengths instead of frequencies",
+        YaRN,
+        lambda port, theta, plain: (
+            plain / (1 + (1 - theta / plain) / (1 - 1 / port.scaling.factor) * (port.scaling.factor - 1))
+        ),
+    ),
     "no exponent": (
         "its base is multiplied by NTK's factor itself, without the exponent d/(d − 2)",
         NTK,
@@ -105,6 +117,23 @@ SERIES: Mapping[str, tuple[str, type[Scaling], Callable[[Any, Array, Array], Arr
             theta,
             plain * (1 + 1 / port.scaling.factor) - theta,
         ),
+    ),
+    "radians": (
+        "its wavelengths lack the factor 2π",
+        Llama3,
+        lambda port, theta, plain: np.array(
+            replace(
+                port.scaling,
+                low_freq_factor=port.scaling.low_freq_factor / (2 * math.pi),
+                high_freq_factor=port.scaling.high_freq_factor / (2 * math.pi),
+            ).scaled(list(map(Decimal, plain))),
+            float,
+        ),
+    ),
+    "factors reversed": (
+        "its LongRoPE factors are in the reverse order",
+        PerPair,
+        lambda port, theta, plain: plain * (theta / plain)[::-1],
     ),
     "inverted": (
         "{scaling} is inverted: scaled frequencies are multiplied by the factor instead of divided",
@@ -162,6 +191,10 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
     "overwritten": (
         "the second channel of each pair is computed from the first one, which was already overwritten",
         lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, b * cos + sign * (a * cos - sign * b * sin) * sin),
+    ),
+    "products exchanged": (
+        "cos and sin are swapped in the second channel of each pair: b·sin + a·cos",
+        lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, sign * b * sin + a * cos),
     ),
     "exchanged": (
         "cos and sin are swapped",

@@ -20,7 +20,7 @@ from posenc.integrations.doctor.search import BASES, LOW, Array, Change, Expecte
 from posenc.scaling import NTK, Default, LengthScaling, Linear, Llama3, YaRN
 
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
-SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20))
+SECTIONS = ((16, 24, 24), (24, 20, 20), (8, 12, 12), (11, 11, 10), (22, 22, 20), (22, 21, 21))
 """Scaling factors and sections of released models, which a port may have copied."""
 LOGARITHM_TO_BASE_10 = 1 / math.log(10)
 """A port that uses log10 instead of the natural logarithm computes with the base raised to this power."""
@@ -42,7 +42,7 @@ VARIANTS: Mapping[Any, list[Change]] = {
     ],
     Llama3: [
         {"low_freq_factor": low, "high_freq_factor": high}
-        for low, high in ((1.0, 2.0), (1.0, 8.0), (1.0, 1.0), (4.0, 4.0))
+        for low, high in ((1.0, 2.0), (1.0, 4.0), (1.0, 8.0), (2.0, 4.0), (1.0, 1.0), (4.0, 4.0))
     ],
 }
 """Wrong settings that are usual in ports, by the type of the scaling."""
@@ -57,6 +57,7 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
     yarn, ntk = 0.1 * math.log(s) + 1, (right.base * s, right.base * s ** (d / max(1, d - 2)))
     return [
         *_channels(right),
+        *({"span": n, "base": base} for n in {d, D} - {right.span} for base in BASES if base != right.base),
         *each(
             ladder=[
                 (name, *other)
@@ -66,7 +67,11 @@ def mistakes(right: Rotation, rows: Sequence[Rows], expected: Expected) -> list[
             span=[n for n in (d, D, d // 2, 2 * d, 2 * D, D // 2, d - 2, d - 1) if n > 0],
             base=(*BASES, 1e3, 1e2, right.base**LOGARITHM_TO_BASE_10, *ntk),
             scaling=[Default(), *(stated.plan(n) for n in expected.lengths if isinstance(stated, LengthScaling))],
-            series=[name for name, (_, scaled, _) in SERIES.items() if isinstance(right.scaling, scaled)],
+            series=[
+                name
+                for name, (_, scaled, _) in SERIES.items()
+                if isinstance(right.scaling, scaled) and (name != "still first" or right.pairs > right.turning)
+            ],
         ),
         {"series": "twice", "factor": f**2},
         *ladders,
@@ -98,7 +103,7 @@ def _channels(right: Rotation) -> list[Change]:
         *(
             {"turning": n, **layout, **span}
             for n in (D // 2, P // 2, 2 * P, D // 4, D // 8)
-            for layout, span in product(({}, {"layout": (0, 1, n)}), ({}, {"span": 2 * n}))
+            for span, layout in product(({"span": 2 * n}, {}), ({}, {"layout": (0, 1, n)}))
             if n not in (0, P)
         ),
     ]
@@ -176,7 +181,7 @@ def _scalings(right: Rotation, lengths: Iterable[int]) -> Iterator[Change]:
     kind, numbers = type(right.scaling), vars(right.scaling)
     factor, length = numbers.get("factor", 0), numbers.get("original_length", 0)
     variants = each(
-        original_length=(*lengths, round(length * factor), 2 * length, length // 2) if length else (),
+        original_length=(*lengths, round(length * factor), *(2**k for k in range(11, 18))) if length else (),
         factor=(2 * factor, factor / 2, factor**2, *FACTORS) if factor else (),
     )
     tried: list[tuple[Any, Change]] = [

@@ -83,15 +83,21 @@ def tables_of(names: Mapping[str, Any], name: str, target: Any, asked: Expected,
         if isinstance(each.default, int | float) and each.default != base
     }
     tables, notes = list[Tables](), "".join(sorted(replaced))
-    rows, scaling = UNSCALED, asked.recipe.get("scaling")
-    if isinstance(scaling, LengthScaling):  # the expected numbers are those for the longest input
-        rows = max(asked.lengths, default=UNSCALED)
-    elif hasattr(scaling, "original_length"):  # some code applies the scaling only to longer tables
-        rows = scaling.original_length + len(NEAR)
+    scaling = asked.recipe.get("scaling")
+    rows = (
+        max(asked.lengths, default=UNSCALED)  # the expected numbers are those for the longest input
+        if isinstance(scaling, LengthScaling)
+        else scaling.original_length + len(NEAR)  # some code applies the scaling only to longer tables
+        if hasattr(scaling, "original_length")
+        else UNSCALED
+    )
 
     def first_rows(table: Any) -> Any:
-        axes = (slice(len(NEAR)) if size == rows else slice(None) for size in getattr(table, "shape", ()))
-        return table[tuple(axes)] if hasattr(table, "shape") else table
+        return (
+            table[tuple(slice(len(NEAR) if size == rows else None) for size in table.shape)]
+            if hasattr(table, "shape")
+            else table
+        )
 
     for maker_name, maker in makers.items():
         errors: list[Exception] = []

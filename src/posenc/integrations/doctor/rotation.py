@@ -171,6 +171,7 @@ class Rotation:
         wide = (CLOSE * (2 + np.abs(angles)) + step[..., None]) * max(
             self.factor,
             self.factor**2 * (self.products == "overwritten"),  # which multiplies twice
+            self.products.startswith("factor on"),  # which multiplies cos or sin by 1
         )
         if "cos and sin" in self.precision:  # a float32 error in the angle may give the next 16-bit number
             errors = (angles + sign * CLOSE * (1 + np.abs(angles)) for sign in (-1.0, 1.0))

@@ -98,8 +98,11 @@ def _scalings(scaling: Scaling, right: Scaling) -> str:
             f"its {name} is {getattr(scaling, name)} instead of {value}"
             for name, value in vars(right).items()
             if getattr(scaling, name) != value
-        ) + ", as after swapping low_freq_factor and high_freq_factor" * (
-            isinstance(scaling, Llama3) and scaling.low_freq_factor == scaling.high_freq_factor
+        ) + ", as without the smooth blend between them, or after swapping low_freq_factor and high_freq_factor" * (
+            isinstance(scaling, Llama3)
+            and isinstance(right, Llama3)
+            and scaling.low_freq_factor == scaling.high_freq_factor
+            and right.low_freq_factor != right.high_freq_factor
         )
     if scaling == Default():
         return f"omits the model's {_named(right)}"

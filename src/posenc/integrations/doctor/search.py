@@ -168,8 +168,8 @@ class Search:
         """The choices of settings that the port may choose. They do not count as mistakes. The base is tried as a
         mistake, because many values are allowed.
         """
-        free = (change for change in self.single if "base" not in change and self.is_right(change))
-        return [{}, *(change for change in free if "pair" not in self.rows[0])]
+        allowed = filter(self.is_right, self.single)
+        return [{}, *(change for change in allowed if "base" not in change and "pair" not in self.rows[0])]
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the error of each number predicted with this change, and whether the error is too large."""
@@ -227,9 +227,7 @@ class Search:
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int, choice: Change) -> Diagnosis | None:
-        """Return the diagnosis if this choice and ``mistakes`` mistakes (0 to 2) explain the port's numbers, or else
-        None.
-        """
+        """Return the diagnosis if the choice and ``mistakes`` mistakes (0 to 2) explain the numbers, else None."""
         fitting = self.fitting(mistakes, choice)
         right = list(filter(self.is_right, fitting))[:1]
         chosen = right or self.distinct(fitting)
@@ -245,7 +243,6 @@ class Search:
             + self.note
             + self.accepted(choice)
         )
-        opening = f"right{': ' * bool(causes[0])}" if right else ""
         hidden = (
             [change for change in self.fitting(1, choice) if not self.same(change, choice)]
             if right and not mistakes
@@ -254,7 +251,9 @@ class Search:
         if len(hidden) > len(self.single) / 8:
             also = "; or ".join(map(self.words, self.distinct(hidden)[:SHOWN]))
             text = f"{text}, but so would mistakes that do not show here, such as: {also}. {self.kind.wanted}"
-        return Diagnosis(bool(right), () if right else causes, opening + text)
+        return Diagnosis(
+            bool(right), () if right else causes, f"right{': ' * bool(causes[0])}" * bool(right) + text
+        )
 
     def unexplained(self) -> Diagnosis:
         """Return a diagnosis that states which numbers differ, where they start to differ, and the usual cause. Of
@@ -270,6 +269,9 @@ class Search:
         first, most = int(place[wrong].min()), int(place[apart.max(1).argmax()])
         agreeing = int(max(place[~wrong], default=0))
         usual = {
+            "some of the port's numbers are not finite": not np.isfinite(rows["y"]).all(),
+            "the port's numbers are all zero": not rows["y"].any(),
+            "": count != "position",
             "position 0 has no rotation, so check the factor, the order of channels and the input": first == 0,
             f"positions up to {agreeing:,} agree: a table ends there, or positions have 16 bits": (
                 1 < agreeing < first
@@ -279,13 +281,13 @@ class Search:
             ),
             "most columns differ: check the frequencies, and the pairs of channels": True,
         }
-        means = next(words for words, applies in usual.items() if applies)
+        means = next(f"; {words}" * bool(words) for words, applies in usual.items() if applies)
         return Diagnosis(
             False,
             (),
             f"nothing that was tried gives these numbers{self.note}: {off.sum():,} of {off.size:,} differ, "
             f"starting at {count} {first:,}, by up to {apart.max():.3g} at {count} {most:,}"
-            + f"; {means}" * (count == "position")
+            + means
             + self.accepted(choice),
         )
 
@@ -294,11 +296,12 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
     """Return the diagnosis with the fewest mistakes, at most 2, that explains the port's numbers. If there is none,
     return a diagnosis that describes how the numbers differ from the right ones.
     """
-    for mistakes in range(3):
-        answers = (search.explained(mistakes, choice) for search in searches for choice in search.choices)
-        if found := list(filter(None, answers)):
-            return max(found, key=lambda answer: answer.right)
-    return searches[0].unexplained()
+    tried = (
+        [search.explained(mistakes, choice) for search in searches for choice in search.choices]
+        for mistakes in range(3)
+    )
+    found = filter(None, next(filter(any, tried), []))
+    return max(found, key=lambda answer: answer.right, default=None) or searches[0].unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:

@@ -96,10 +96,12 @@ class Slopes:
 
     def mistakes(self, rows: Sequence[Rows], expected: Expected) -> list[Change]:
         """Return all single mistakes."""
-        factor = abs(rows[0]["y"][0, -1]) / self.slopes[0]
         return each(
             ahead=(1, -1),
-            factor=[*(d**0.5 for d in (32, 64, 80, 96, 128)), *(float(f"{factor:.{n}g}") for n in (2, 4, 8))],
+            factor=[
+                *(d**0.5 for d in (32, 64, 80, 96, 128)),
+                *(float(f"{abs(rows[0]['y'][0, -1]) / self.slopes[0]:.{n}g}") for n in (2, 4, 8)),
+            ],
             series=SERIES,
             sign=[-1],
         )
@@ -227,17 +229,16 @@ class Buckets:
     series: str = ""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided)
+        own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided).bucket
         at = torch.from_numpy(self.sign * rows["offset"] + self.shift).long()
         e, ahead = self.buckets // (2 + 2 * self.two_sided), self.two_sided * (at > 0).numpy()
         right, n = (
-            own.bucket(at).numpy() - 2 * e * ahead,
+            own(at).numpy() - 2 * e * ahead,
             (at.abs() if self.two_sided else (-at).clamp(min=0)).numpy(),
         )
         side = BUCKETS[self.series][1](right, n, e, self.max_distance)
-        # A port's logarithm of a whole power may be rounded down.
-        room = 0.5 + ((side != right) & (np.abs(side - np.rint(side)) < 1e-5))
-        return self.first + 2 * e * ahead + np.floor(side), room
+        edge = (side != right) & (np.abs(side - np.rint(side)) < 1e-5)  # a port's logarithm may be rounded down
+        return self.first + 2 * e * ahead + np.floor(side), 0.5 + edge
 
 
 T5_BUCKETS = Kind(
