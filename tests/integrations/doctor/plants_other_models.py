@@ -409,6 +409,19 @@ PLANTS = (
     Plant(
         "mpt_by_blooms_slopes", "mpt", lambda: {"slopes": _series(32)}, (r"^the exponents of its slopes are half",)
     ),
+    Plant("bloom_linear_slopes", "bloom", lambda: {"slopes": np.arange(1, 33) / 32}, (r"^its slopes are h/n",)),
+    Plant(
+        "mistral_added_rotation",
+        "mistral",
+        lambda: _rotated(128, lambda x: x + halves(x, angles32(FAR, MISTRAL), 64)),
+        (r"^the rotated vectors are added to the vectors themselves; ",),
+    ),
+    Plant(
+        "qwen_sections_of_nobody",
+        "qwen2_vl",
+        lambda: _on_axes(inverse_frequencies(1e6, 64, 128), np.repeat((0, 1, 2), (23, 22, 19))),
+        (r"^nothing .*; positions that are equal on all axes agree: check the sections and the order of",),
+    ),
     Plant("alibi_sorted", "alibi", lambda: {"slopes": np.sort(TWELVE)[::-1].copy()}, (r"slopes are sorted",)),
     Plant("alibi_last_heads_first", "alibi", lambda: {"slopes": np.roll(TWELVE, 4)}, (r"come first",)),
     Plant("alibi_of_sixteen_heads", "alibi", lambda: {"slopes": _series(16)[:12]}, (r"next power of two",)),

@@ -263,8 +263,7 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
             for part, rotated in vectors.items()
         ]
     if asked.recipe.name == "rotary" and (len(arrays) == 2 or arrays[0].is_complex()):
-        cos, sin = arrays if len(arrays) == 2 else (arrays[0].real, arrays[0].imag)
-        return [search(asked, {"positions": at, "cos": cos, "sin": sin}, note)]
+        return [search(asked, {"positions": at, **dict(zip(("cos", "sin"), arrays, strict=False))}, note)]
     array = (
         arrays[0].flatten()  # MPT's slopes have shape (1, H, 1, 1)
         if arrays[0].numel() == max(arrays[0].shape, default=0)

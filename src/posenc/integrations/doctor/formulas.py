@@ -196,6 +196,10 @@ PRODUCTS: Mapping[str, tuple[str, Callable[..., tuple[Array, Array]]]] = {
         "cos and sin are swapped in the second channel of each pair: b·sin + a·cos",
         lambda a, b, cos, sin, sign: (a * cos - sign * b * sin, sign * b * sin + a * cos),
     ),
+    "added": (
+        "the rotated vectors are added to the vectors themselves",
+        lambda a, b, cos, sin, sign: (a + a * cos - sign * b * sin, b + b * cos + sign * a * sin),
+    ),
     "exchanged": (
         "cos and sin are swapped",
         lambda a, b, cos, sin, sign: (a * sin - sign * b * cos, b * sin + sign * a * cos),

@@ -273,6 +273,9 @@ class Search:
             "the port's numbers are all zero": not rows["y"].any(),
             "": count != "position",
             "position 0 has no rotation, so check the factor, the order of channels and the input": first == 0,
+            "positions that are equal on all axes agree: check the sections and the order of the axes": (
+                np.ptp(rows[count], axis=1).any() and not off[np.ptp(rows[count], axis=1) == 0].any()
+            ),
             f"positions up to {agreeing:,} agree: a table ends there, or positions have 16 bits": (
                 1 < agreeing < first
             ),
@@ -300,8 +303,8 @@ def diagnosed(searches: Sequence[Search]) -> Diagnosis:
         [search.explained(mistakes, choice) for search in searches for choice in search.choices]
         for mistakes in range(3)
     )
-    found = filter(None, next(filter(any, tried), []))
-    return max(found, key=lambda answer: answer.right, default=None) or searches[0].unexplained()
+    answers = filter(None, next(filter(any, tried), []))
+    return max(answers, key=lambda answer: answer.right, default=None) or searches[0].unexplained()
 
 
 def rounded(values: Array, dtype: str) -> Array:

@@ -25,6 +25,7 @@ SERIES: Mapping[str, tuple[str, Callable[[Array, Array], Array]]] = {
         lambda m, i: 2 ** (-8 * i / len(i)),
     ),
     "halving": ("its slopes are 1/2, 1/4, 1/8 … for any number of heads", lambda m, i: 2**-i),
+    "linear": ("its slopes are h/n for head h of n, without a power of two", lambda m, i: i / len(i)),
     "backwards": ("its heads are in the reverse order", lambda m, i: m[::-1]),
     "sorted": (
         "its slopes are sorted, but the model's heads beyond a power of two come last",
@@ -164,7 +165,9 @@ SINUSOIDAL = Kind(
         "written": lambda port, right: (
             "sines and cosines are in two blocks" if port.written[1] == 1 else "sines and cosines are interleaved"
         ),
-        "products": lambda port, right: "sine and cosine are swapped",
+        "products": lambda port, right: (
+            "sine and cosine are swapped" if port.products == "exchanged" else PHRASES["products"](port, right)
+        ),
         "shift": lambda port, right: f"it counts from position {port.shift}",
         "factor": lambda port, right: f"its table is multiplied by {port.factor:.6g}",
     },
@@ -229,16 +232,17 @@ class Buckets:
     series: str = ""
 
     def predict(self, rows: Rows) -> tuple[Array, Array]:
-        own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided).bucket
         at = torch.from_numpy(self.sign * rows["offset"] + self.shift).long()
         e, ahead = self.buckets // (2 + 2 * self.two_sided), self.two_sided * (at > 0).numpy()
-        right, n = (
-            own(at).numpy() - 2 * e * ahead,
-            (at.abs() if self.two_sided else (-at).clamp(min=0)).numpy(),
+        distance = at.abs() if self.two_sided else (-at).clamp(min=0)
+        own = T5(1, buckets=self.buckets, max_distance=self.max_distance, two_sided=self.two_sided)
+        right = own.bucket(at).numpy() - 2 * e * ahead
+        side = BUCKETS[self.series][1](right, distance.numpy(), e, self.max_distance)
+        return (
+            self.first + 2 * e * ahead + np.floor(side),
+            0.5
+            + ((side != right) & (np.abs(side - np.rint(side)) < 1e-5)),  # a port's logarithm may be rounded down
         )
-        side = BUCKETS[self.series][1](right, n, e, self.max_distance)
-        edge = (side != right) & (np.abs(side - np.rint(side)) < 1e-5)  # a port's logarithm may be rounded down
-        return self.first + 2 * e * ahead + np.floor(side), 0.5 + edge
 
 
 T5_BUCKETS = Kind(
