@@ -579,6 +579,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("sinusoidal", "Codes", ADDED, "right; ", ", x as (H, T, D)"),
         ("sinusoidal", "Codes", ADDED.replace("10000", "1000"), "its base is 1000 instead of 10000; ", ""),
         ("sinusoidal", "Codes", ADDED.replace("(x +", "(8 * x +"), "right; ", ", x as (H, T, D)"),
+        ("sinusoidal", "Codes", ADDED.replace("x.size(1)", "x.size(0)"), "nothing that was tried gives these", ""),
         ("sinusoidal", "Codes", ADDED.replace(":x.size(1)", ":1"), "every token has the row of position 0; ", ""),
         (
             "sinusoidal",

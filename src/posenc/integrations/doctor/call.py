@@ -157,7 +157,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
     def ways(width: int, where: Tensor) -> list[Way]:
         return [
             (
-                vectors(width, layout) * (asked.recipe.name != "sinusoidal"),
+                vectors(width, layout) * (asked.recipe.name != "sinusoidal" or layout == "TD"),
                 tables,
                 f", x as ({', '.join(layout)})" * (len(layout) > 2) + note,
             )
@@ -243,8 +243,8 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
     if not arrays:
         raise InvalidArgument("the function returns None; return the vectors, also if they are rotated in place")
     vectors = dict(zip(MULTIPLES, (array for array in arrays if array.shape == x.shape), strict=False))
-    if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to zeros
-        tables = arrays[0].movedim(x.shape.index(len(NEAR)), -2).reshape(-1, len(NEAR), x.shape[-1])
+    if asked.recipe.name == "sinusoidal" and x.ndim and arrays[0].shape == x.shape:  # the table is added to x
+        tables = (arrays[0] - x).movedim(x.shape.index(len(NEAR)), -2).reshape(-1, len(NEAR), x.shape[-1])
         if not torch.equal(tables, tables[:1].expand_as(tables)):
             raise InvalidArgument("the function adds other rows of its table to each sequence")
         return [search(asked, {"table": tables[0]}, note)]
