@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc.arguments import one_of
-from posenc.errors import InvalidArgument, MissingExtra
+from posenc.errors import InvalidArgument, MissingExtra, UnknownName
 from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text, line, steps
 from posenc.pictures.compose import compose
 from posenc.pictures.numbers import readout
@@ -215,7 +214,8 @@ class Drawing:
 
     def save(self, path: str | Path, width: str = "page") -> Path:
         """Save the view as a figure; ``width`` is ``"page"`` or ``"column"``. The path's suffix sets the format."""
-        one_of("width", width, ("page", "column"))
+        if width not in ("page", "column"):
+            raise UnknownName("width", width, ("page", "column"))
         return write(draw(self.view, column=width == "column"), path)
 
     def __repr__(self) -> str:

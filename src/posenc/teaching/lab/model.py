@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.arguments import instance
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import NOPE
@@ -150,5 +149,8 @@ def _inspected(config: str) -> tuple[dict[str, object], Inspection]:
         given = json.loads(config)
     except (ValueError, RecursionError) as error:  # not JSON, a number is too long, or nesting too deep
         raise InvalidArgument(f"config is not JSON ({error}); paste a model's whole config.json") from error
-    instance(given, dict, "config", "a model's config.json, which begins with {; paste that")
+    if not isinstance(given, dict):
+        raise InvalidArgument(
+            f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
+        )
     return given, inspect(given)

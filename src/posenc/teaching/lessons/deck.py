@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from posenc.teaching.lessons.card import DECK
+from posenc.teaching.lessons.card import DECK, Card
 
 
 def cards() -> list[dict[str, Any]]:
@@ -18,10 +18,15 @@ def cards() -> list[dict[str, Any]]:
             "form": card.form,
             "options": [asdict(option) for option in card.shown],
             "number": computed(card.number) if card.number else None,
-            "answer": card.answer.format(computed(card.number)) if card.number else card.answer,
+            "answer": answered(card),
         }
         for card in DECK
     ]
+
+
+def answered(card: Card) -> str:
+    """Return the answer in words, with the computed number filled in."""
+    return card.answer.format(computed(card.number)) if card.number else card.answer
 
 
 @lru_cache(maxsize=32)
