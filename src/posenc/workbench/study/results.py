@@ -335,11 +335,9 @@ def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) ->
 
 
 def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) -> Interval | None:
-    """Return a row's difference from the best row on the same blocks or sequences and the same seeds; None if
-    there are no pairs.
+    """Return a row's difference from the best row on equal blocks or sequences and seeds; None if there are none.
 
-    Any row may look best by chance, so the error rate of each interval is 5% divided by the number of compared
-    rows (Bonferroni).
+    Any row may look best by chance, so each interval's error rate is 5% divided by the number of rows (Bonferroni).
     """
     mine, theirs = (
         {run.plan.seed: cell for run in each.runs if (cell := run.cell(length, criteria.measure))}
