@@ -119,12 +119,9 @@ class ProgramReader:
         if takes != "transformers5" and model_type not in defaults(takes):
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
         known = defaults(takes).get(model_type, {})
-        notes = [
-            f"{key} is not read by {program}"
-            for key in reader.unread(part, version)
-            if part.pop(key, None) is not None
-        ]
-        if (inner := rope_dictionary(part).get(ORIGINAL)) and ORIGINAL in reader.unread(part, version):
+        unread = reader.unread(part, version)
+        notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+        if (inner := rope_dictionary(part).get(ORIGINAL)) and ORIGINAL in unread:
             part[ORIGINAL] = inner  # outside the dictionary, Phi-3's class has a default of its own
         departing = model_files.departing_from(self.module, version, config, part)
         departing += [model_files.NO_WINDOWS] * (known.get("sliding_window") is False)
