@@ -113,7 +113,7 @@ def test_alibi_of_falcon_is_divided_with_the_scores(
     eager = kind(kind.config_class(**model.config.to_dict(), attn_implementation="eager")).eval()
     (text,) = differences(measure(eager), positions)
     assert "a bias that is off by" in text
-    monkeypatch.setitem(FAMILIES, "falcon", replace(FAMILIES["falcon"], alibi_dtype=None))
+    monkeypatch.setitem(FAMILIES, "falcon", replace(FAMILIES["falcon"], divides_alibi=False))
     (text,) = differences(measure(model), read(model.config))
     assert "a bias that is off by" in text
 

@@ -81,8 +81,8 @@ class Family:
         mscale_served: whether other programs then do so too, with the code that they have for DeepSeek.
         mscale_by_length: whether cos and sin are multiplied by short_mscale up to the original length and by
             long_mscale beyond it.
-        alibi_dtype: the dtype of ALiBi's bias in transformers' code; None for the model's own dtype. With
-            ``"bfloat16"``, the code adds the rounded bias to q·k before both are divided by √D.
+        divides_alibi: whether the code rounds ALiBi to bfloat16 and adds it to q·k before both are divided by √D.
+        alibi_dtype: the dtype of ALiBi's bias in transformers' code; None for the model's own dtype.
         table_ends: whether transformers' code has a table for positions, or for ALiBi, with ``length`` entries, so
             that a longer input fails, although the encoding itself has no longest position.
         scales_before_rotation: whether the code scales queries before they rotate. The factor on cos and sin then
@@ -145,6 +145,7 @@ class Family:
     mscale_scores: bool = False
     mscale_served: bool = True
     mscale_by_length: bool = False
+    divides_alibi: bool = False
     alibi_dtype: Literal["float32", "bfloat16"] | None = None
     table_ends: bool = False
     scales_before_rotation: bool = False

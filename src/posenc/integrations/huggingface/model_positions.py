@@ -154,7 +154,7 @@ class ModelPositions:
                 "eager attention of transformers 5 adds this bias twice; load the model with "
                 "attn_implementation='sdpa'"
                 for _ in alibi
-                if family.alibi_dtype == "bfloat16"
+                if family.divides_alibi
             ),
             *(
                 "the model's code normalises queries and keys after they rotate, which cancels the attention "

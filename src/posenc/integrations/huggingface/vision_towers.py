@@ -33,7 +33,7 @@ def alibi(reader: Reader) -> Recipes:
     heads = reader.need(reader.family.heads)
     settings = (
         {"slopes": tuple((torch.tensor(slopes(heads)).bfloat16().double() / reader.head_dim() ** 0.5).tolist())}
-        if reader.family.alibi_dtype == "bfloat16"
+        if reader.family.divides_alibi
         else {"max_exponent": float(reader.get("alibi_bias_max") or 8)}
     )
     return {"all": Recipe("alibi").with_(heads=heads, **settings)}, ("all",) * reader.depth

@@ -107,7 +107,7 @@ class MeasuredLayer:
         axes = self.rotation and self.rotation.axes  # of the first pairs, which rotate fast enough to be seen
         if axes and self.places is None:  # in images, the maps of all patches were compared above
             values["axes"] = axes + like.axes[len(axes) :]
-        further += self._bias(encoding, COARSE if family.alibi_dtype == "bfloat16" else ROUNDING)
+        further += self._bias(encoding, COARSE if family.divides_alibi else ROUNDING)
         # after a norm, trained factors of keys may differ from those of queries
         further += [self.keys] * bool(self.keys and not family.norm_after_rotation)
         if further:
