@@ -174,6 +174,10 @@ ROTARY = posenc.Rotary(16, pairing="half")
             lambda: one_layer().generate(
                 IDS[:1], **{CACHE: RingCache(ROTARY, slots=200)}, prompt_lookup_num_tokens=3, max_new_tokens=9
             ),
+            "cannot take tokens back.* generate without assistant_model|a cache that can be cropped",
+        ),
+        (
+            lambda: (fed(one_layer(), ring := RingCache(ROTARY, slots=200), IDS), ring.crop(-1)),
             "cannot take tokens back.* generate without assistant_model",
         ),
         (
@@ -187,7 +191,7 @@ ROTARY = posenc.Rotary(16, pairing="half")
     ],
 )
 def test_what_cannot_move_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
+    with pytest.raises(ValueError, match=message):
         call()
 
 
