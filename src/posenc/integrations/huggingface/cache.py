@@ -57,9 +57,8 @@ class MovableCache(UnrotatedCache):
         InvalidArgument: the encoding's keys cannot be moved.
     """
 
-    def __init__(self, encoding: Encoding) -> None:
-        super().__init__(encoding)
-        self.dropped = False
+    dropped = False
+    """Whether tokens were dropped since the cache was last empty."""
 
     def select(self, slots: Tensor) -> None:
         """Keep the tokens in these slots, in this order, at positions 0 … len(slots) − 1.
