@@ -6,8 +6,9 @@ position tables.
 """
 
 import math
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -104,6 +105,16 @@ def axes_in_words(axes: tuple[int, ...], *, ordered: bool = False) -> str:
     by = f", of axes ({order})" if ordered or order != ", ".join(map(str, range(count))) else ""
     one = f"only axis {order}" if by else "one axis"
     return one if count == 1 else f"{count} axes, in chunked sections of {sections}{by}"
+
+
+def layers_in_words(numbers: Sequence[int], most: int = sys.maxsize) -> str:
+    """Return increasing layer numbers in words, such as ``layers 0 to 2, 4``. Of more than ``most`` ranges, the
+    first ones and the last one are named: ``layers 0, 2, 4 … 34``.
+    """
+    runs = [[*run] for _, run in groupby(numbers, key=lambda number: number - numbers.index(number))]
+    ranges = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
+    named = ", ".join(ranges) if len(ranges) <= most else f"{', '.join(ranges[: most - 1])} … {ranges[-1]}"
+    return f"layer{'s' * (len(numbers) > 1)} {named}"
 
 
 def within(length: int, layer: LayerTable) -> LayerTable:

@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -49,6 +49,7 @@ from posenc.integrations.doctor.signatures import (
     values,
 )
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.words import layers_in_words
 from posenc.scaling import LengthScaling
 
 SECONDS, MEMORY = 60, 8 * 2**30
@@ -210,15 +211,7 @@ def by_layers(names: Mapping[str, Any], name: str, asked: Expected) -> dict[str,
         tried = searches(names, name, replace(asked, indices=(i,), rotates=rotates))
         if rotates or not any(each.fits({}) for each in tried):
             groups.setdefault((rotates, tried[0].rows[0]["y"].tobytes()), ([], tried))[0].append(i)
-    return {f"layer{'s' * (len(layers) > 1)} {in_ranges(layers)}": tried for layers, tried in groups.values()}
-
-
-def in_ranges(numbers: Sequence[int]) -> str:
-    """Return increasing numbers as ranges in words, such as 0 to 2, 4 to 6 … 32 to 34."""
-    starts = [n for n in numbers if n - 1 not in numbers]
-    ends = [n for n in numbers if n + 1 not in numbers]
-    ranges = [f"{start} to {end}" if end > start else f"{start}" for start, end in zip(starts, ends, strict=True)]
-    return ", ".join(ranges) if len(ranges) <= RANGES else f"{', '.join(ranges[: RANGES - 1])} … {ranges[-1]}"
+    return {layers_in_words(layers, RANGES): tried for layers, tried in groups.values()}
 
 
 def answered(groups: Mapping[str, list[Search]]) -> Diagnosis:

@@ -7,7 +7,7 @@ config's table. ``differences`` of the two tables therefore lists only measured 
 import math
 import re
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ from posenc.integrations.huggingface.measuring.evidence import (
 from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.position_table import LayerTable, PositionTable, of
-from posenc.integrations.words import sentences
+from posenc.integrations.words import layers_in_words, sentences
 
 AXES = 3
 """The number of axes of position ids in released models with several axes: text, rows and columns."""
@@ -334,9 +334,7 @@ def _named(typed: tuple[str, LayerTable], both: list[tuple[str, LayerTable]]) ->
     numbers = [i for i, other in enumerate(both) if other == typed]
     if name and len(numbers) == sum(layer_type == name for layer_type, _ in both):
         return name
-    runs = [[*run] for _, run in groupby(numbers, key=lambda i: i - numbers.index(i))]
-    words = ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
-    return f"{name}{' in ' * bool(name)}layer{'s' * (len(numbers) > 1)} {words}"
+    return f"{name}{' in ' * bool(name)}{layers_in_words(numbers)}"
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
