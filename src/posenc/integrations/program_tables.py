@@ -129,9 +129,10 @@ class ProgramReader:
         given = rope_dictionary(part)
         if reader.long_list and given.get("short_factor") != given.get("long_factor"):
             notes.append(f"{program} uses the long list of factors {reader.long_list}")
-        change = _only_base if any(one.unscaled for one in departing) else reader.change
         dropped = {key for one in departing for key, value in one.default.items() if value != "left out"}
-        part, stated = _changed(part, change, version, dropped)
+        part, stated = _changed(
+            part, reader.change, version, dropped, base_only=any(one.unscaled for one in departing)
+        )
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no value in the config" for fact in assumed]
         positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
@@ -171,16 +172,11 @@ def _as_transformers(entry: dict[str, Any], config: Mapping[str, Any], version: 
     return {key: value for key, value in entry.items() if key not in unknown}
 
 
-def _only_base(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a rope dictionary with only its base, for a model file that reads nothing else in it."""
-    return {"rope_theta": entry["rope_theta"]} if "rope_theta" in entry else {}
-
-
 def _changed(
-    config: Mapping[str, Any], change: Change, version: str, dropped: Collection[str]
+    config: Mapping[str, Any], change: Change, version: str, dropped: Collection[str], *, base_only: bool
 ) -> tuple[dict[str, Any], set[str]]:
-    """Return a config with changed rope dictionaries, and the dictionaries' keys. Keys in ``dropped`` are removed
-    from the dictionaries.
+    """Return a config with changed rope dictionaries, and the dictionaries' keys. Before the change, the keys in
+    ``dropped`` are removed from the dictionaries and, with ``base_only``, all keys except the base.
     """
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
@@ -188,7 +184,12 @@ def _changed(
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
         each = entries if nested else {"": entries}
         results = {
-            name: entry and change({k: v for k, v in entry.items() if k not in dropped}, changed, version)
+            name: entry
+            and change(
+                {k: v for k, v in entry.items() if k not in dropped and (k == "rope_theta" or not base_only)},
+                changed,
+                version,
+            )
             for name, entry in each.items()
         }
         stated.update(*(entry or () for entry in results.values()))

@@ -162,7 +162,7 @@ def _older(positions: ModelPositions, config: Mapping[str, Any], entry: Mapping[
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling | str, **options: Any) -> dict[str, Any]:
     """Return the config keys that ``write`` would change, with their new values, or None for a key to remove."""
-    written = write(positions, scaling, **options)
+    written = write(positions, scaling, **options)  # checks positions
     return changed(positions.source, written)
 
 
