@@ -26,37 +26,28 @@ QUERY_HEADS = (
     *("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
     *("encoder_attention_heads", "num_query_heads", "num_encoder_attention_heads"),
 )
-HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
-WIDTHS = re.compile(
-    r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?emb(ed|edding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
-)
-CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
-    (re.compile(pattern), most)
-    for pattern, most in (
-        (r"codebook_size$", 256),  # a power of two, as some codebooks need
-        (
-            r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
-            64,
-        ),
-        (r"(^|_)(num_|n_)(routed_|local_)?experts$|^moe_num_experts$", 4),
-        (r"experts_per_tok(en)?$|^moe_k$|^moe_topk$|^top_k_experts$|^num_selected_experts$", 2),
-        (r"^num_kv_shared_layers$", 0),
-        (r"^n_group$|^topk_group$|^num_expert_groups?$", 1),
-        (r"^sliding_window(_size)?$", WINDOW),
-        (r"^local_attention$", 2 * WINDOW),
-        (r"^(attention_chunk_size|floor_scale)$", WINDOW),
-        (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # for recurrent layers
-        (r"^(image|img|input)_size$|^max_(source_positions|length)$", 64),
-    )
+CAPS = (
+    (r"codebook_size$", 256),  # a power of two, as some codebooks need
+    (
+        r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
+        64,
+    ),
+    (r"(^|_)(num_|n_)(routed_|local_)?experts$|^moe_num_experts$", 4),
+    (r"experts_per_tok(en)?$|^moe_k$|^moe_topk$|^top_k_experts$|^num_selected_experts$", 2),
+    (r"^num_kv_shared_layers$", 0),
+    (r"^n_group$|^topk_group$|^num_expert_groups?$", 1),
+    (r"^sliding_window(_size)?$", WINDOW),
+    (r"^local_attention$", 2 * WINDOW),
+    (r"^(attention_chunk_size|floor_scale)$", WINDOW),
+    (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # for recurrent layers
+    (r"^(image|img|input)_size$|^max_(source_positions|length)$", 64),
 )
 """Patterns of keys and the largest value for each; the first matching pattern applies."""
 
-TOKENS = re.compile(r"vocab_size(_\w+)?$|^n_?vocab$")
-DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
+DEPTH = r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$"
 OF_STAGES = ("out_features", "out_indices", "stage_names")
 """Keys that list stages, some of which do not exist at a smaller depth."""
-TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
-PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
+PERIODIC = r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope"
 
 
 TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
@@ -69,8 +60,8 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     """Return a copy of the config with smaller sizes. If ``widths`` is False, widths and heads are kept."""
     heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
     few = min(HEADS, heads) if widths else heads
-    depths = {v for k, v in config.items() if DEPTH.search(k) and type(v) is int}
-    depth = _ended(config, LAYERS if any(PERIODIC.search(key) and config[key] for key in config) else 2)
+    depths = {v for k, v in config.items() if re.search(DEPTH, k) and type(v) is int}
+    depth = _ended(config, LAYERS if any(re.search(PERIODIC, key) and config[key] for key in config) else 2)
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
         config["head_dim"] = config["hidden_size"] // heads  # as in every released config of these types
@@ -105,17 +96,21 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
     if type(value) is not int:
         return value
     sizes = (
-        (TOKEN, value if value < 4 else 4 + value % (VOCABULARY // 4)),
+        (r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$", value if value < 4 else 4 + value % (VOCABULARY // 4)),
         (DEPTH, min(value, depth)),
-        (TOKENS, VOCABULARY if value > 0 else value),  # with few distinct tokens, layers could not be told apart
-        (HEAD_COUNTS, max(1, int(value * ratio)) if value > 0 else value),
-        (WIDTHS, max(8, int(value * ratio))),
+        # with few distinct tokens, layers could not be told apart
+        (r"vocab_size(_\w+)?$|^n_?vocab$", VOCABULARY if value > 0 else value),
+        (r"(^|_)((n|num)_(\w+_)?head|heads)$", max(1, int(value * ratio)) if value > 0 else value),
+        (
+            r"^((\w+_)?(hidden_(size|dim)|d_model|emb(ed|edding)?_(dim|size))|n_embd|lru_width|mamba_d_ssm)$",
+            max(8, int(value * ratio)),
+        ),
     )
-    return next((size for pattern, size in sizes if pattern.search(key)), _capped(key, value))
+    return next((size for pattern, size in sizes if re.search(pattern, key)), _capped(key, value))
 
 
 def _capped(key: str, value: Any) -> Any:
-    most = next((most for pattern, most in CAPS if pattern.search(key)), value)
+    most = next((most for pattern, most in CAPS if re.search(pattern, key)), value)
     return min(value, most) if type(value) is int else value
 
 
