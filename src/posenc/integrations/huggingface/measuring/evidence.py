@@ -105,18 +105,17 @@ def growth_of(layer: LayerTable, positions: tuple[int, ...]) -> Float[Tensor, " 
     return (scale / scale.flatten()[0]).double().flatten()
 
 
-def sees_later(positions: ModelPositions) -> list[str]:
-    """Describe tokens that see later tokens if this is the config of a decoder; else return an empty list."""
+def is_decoder(positions: ModelPositions) -> bool:
+    """Return whether this is the config of a decoder, in which no token sees a later one."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as DECODERS
 
-    is_decoder = (
+    return bool(
         positions.model_type in DECODERS
         and positions.source.get("is_decoder", True)
         and positions.source.get("is_causal", True)
         and not positions.source.get("is_encoder_decoder")
         and positions.source.get("use_bidirectional_attention") not in (True, "all")
     )
-    return ["a token sees no later token in what was read, but does in the measured model"] * bool(is_decoder)
 
 
 def untested_windows(positions: ModelPositions) -> str:

@@ -26,8 +26,8 @@ from posenc.integrations.huggingface.measuring.evidence import (
     Table,
     bias_in_words,
     growth_of,
+    is_decoder,
     maps_of,
-    sees_later,
 )
 from posenc.integrations.huggingface.measuring.maps import ROUNDING, MeasuredRotation, Scores
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -342,5 +342,6 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
     read, names = of(positions), ("what was read", "the measured model")
     return [
         *map(str, tables.differences(read, measured.table(read), names=names)),
-        *sees_later(positions) * any(layer.scores.sees_later for layer in measured.layers),
+        *["a token sees no later token in what was read, but does in the measured model"]
+        * (is_decoder(positions) and any(layer.scores.sees_later for layer in measured.layers)),
     ]
