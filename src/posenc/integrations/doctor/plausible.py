@@ -1,10 +1,11 @@
-"""Rejects most of the possible mistakes in a rotation early. The first step compares the norms of a few pairs, and
-the second step compares predictions of these pairs for many mistakes at once.
+"""Rejects most of the possible mistakes in a rotation early, by comparing predictions of a few pairs for many
+mistakes at once.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -13,15 +14,13 @@ import numpy as np
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.doctor.rotation import Rotation
-from posenc.integrations.doctor.search import Array, Change, Rows, Search, changed
+from posenc.integrations.doctor.search import Array, Change, Rows, Search
 
 FREQUENCIES = frozenset(("span", "base", "scaling", "lists", "ladder", "series"))
 POSITIONS = frozenset(("counted", "shift", "multiple", "rounded_down", "last", "period"))
 """The fields of a ``Rotation`` that change only its frequencies, or only its positions."""
 PAIRS, AT_ONCE = 8, 256
 """The number of pairs that are compared, and the number of changes that are compared at once."""
-NORM = 2.0**-8
-"""The relative tolerance for norms, which exceeds the error of rounding cos and sin to 16 bits once."""
 Fields = tuple[tuple[str, Any], ...]
 
 
@@ -39,7 +38,9 @@ def plausible(search: Search, changes: Sequence[Change]) -> list[Change]:
     groups = defaultdict[Fields, list[int]](list)
     for i, change in enumerate(changes):
         groups[part(change, change.keys() - FREQUENCIES - POSITIONS)].append(i)
-    kept = (agreeing(changed(search.right, dict(fields)), changes, group, rows) for fields, group in groups.items())
+    kept = (
+        agreeing(replace(search.right, **dict(fields)), changes, group, rows) for fields, group in groups.items()
+    )
     return [changes[i] for i in sorted(chain.from_iterable(kept))]
 
 
@@ -52,24 +53,20 @@ def agreeing(port: Rotation, changes: Sequence[Change], group: Iterable[int], ro
     """Yield the indices of the changes that make ``port`` agree with these rows.
 
     The changes in ``group`` differ only in frequencies and positions; ``port`` already has the fields that they
-    share. Without mistakes in ``products`` and ``uneven``, a rotation multiplies the norms of all pairs by
-    ``port.factor`` at any angle.
+    share.
     """
 
     @cache
     def turns(fields: Fields) -> tuple[Array, Array] | None:
         with suppress(InvalidArgument):  # the library refuses to compute these frequencies
-            return changed(port, dict(fields)).turns
+            return replace(port, **dict(fields)).turns
         return None
 
-    positions = cache(lambda fields: changed(port, dict(fields)).positions(rows))
+    positions = cache(lambda fields: replace(port, **dict(fields)).positions(rows))
     some = slice(None, None, 1 + port.pairs // PAIRS)
     with suppress(InvalidArgument):  # the pairs do not fit into the head
         read, written = port.both_channels
         x, y = rows["x"][:, read[:, some]], rows["y"][:, written[:, some]]
-        before, after = (np.hypot(pairs[:, 0], pairs[:, 1]) for pairs in (port.factor * x, y))
-        if not (port.products or port.uneven) and (np.abs(after - before) > (NORM + rows["step"]) * before).any():
-            return
         computed = [
             (i, *pairs, positions(part(changes[i], POSITIONS)))
             for i in group

@@ -129,11 +129,6 @@ def each(**values: Iterable[Any]) -> list[Change]:
     return [{name: value} for name, drawn in values.items() for value in drawn]
 
 
-def changed(description: Any, change: Change) -> Any:
-    """Return a copy of the description with this change. ``dataclasses.replace`` would take three times as long."""
-    return type(description)(**vars(description) | change)
-
-
 class Search:
     """A search for the mistakes of one port.
 
@@ -173,7 +168,7 @@ class Search:
 
     def compare(self, change: Change, rows: Rows) -> tuple[Array, Array]:
         """Return the error of each number predicted with this change, and whether the error is too large."""
-        ours, room = changed(self.right, change).predict(rows)
+        ours, room = replace(self.right, **change).predict(rows)
         apart = np.where(np.isnan(rows["y"]) & np.isnan(ours), 0.0, np.abs(rows["y"] - ours))
         return apart, ~((apart <= room) & np.isfinite(apart))
 
