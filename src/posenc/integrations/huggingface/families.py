@@ -2,9 +2,9 @@
 
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import fields
 from importlib.resources import files
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, MissingExtra, UnknownName
@@ -34,12 +34,9 @@ def _facts(name: str, entries: Mapping[str, Any]) -> dict[str, Any]:
     return {**inherited, **facts, "defaults": {**inherited.get("defaults", {}), **defaults}}
 
 
-hints_of = cache(get_type_hints)
-
-
 def built(kind: Any, facts: Mapping[str, Any], name: str) -> Any:
     """Build a dataclass from a TOML table, checking each value against the annotation of its field."""
-    hints = hints_of(kind)
+    hints = {field.name: field.type for field in fields(kind)}
     return kind(
         **{
             key: _value(hints[one_of(f"key of family {name!r}", key, hints)], value, f"{name}.{key}")
