@@ -18,7 +18,7 @@ from posenc import CATALOGUE, Encoding
 from posenc.integrations import position_table
 from posenc.integrations.huggingface import read
 from posenc.integrations.inspection import describe
-from posenc.integrations.model_files import departures
+from posenc.integrations.model_files import Departure, departures
 from posenc.integrations.program_names import NAMES as PROGRAMS
 from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import draw, rendered
@@ -248,13 +248,27 @@ def programs() -> str:
 
 def departed() -> str:
     """Return a table of what model files of programs do and configs do not say."""
-    lines = ["| program | families | what it does | line |", "| --- | --- | --- | --- |"]
+    lines = ["| program | families | if | what it does | line |", "| --- | --- | --- | --- | --- |"]
     for one in departures():
         title = import_module(f"posenc.integrations.programs.{one.program}").PROGRAM.title
         where = f" {', '.join(one.releases)}" if one.releases else ""
+        families = "all" if one.types == ("*",) else ", ".join(one.types)
+        except_for = f" but {', '.join(one.but)}" if one.but else ""
         says = f"does not run them: {one.says}" if one.refuses else one.says
-        lines.append(f"| {title}{where} | {', '.join(one.types)} | {says} | `{one.line}` |")
+        lines.append(f"| {title}{where} | {families}{except_for} | {conditions(one)} | {says} | `{one.line}` |")
     return "\n".join(lines)
+
+
+def conditions(one: Departure) -> str:
+    """Return in words which configs and inputs a deviation is limited to."""
+    value = "has a value" if one.equals is None else f"is {one.equals}"
+    said = [f"the rope type is {' or '.join(one.kinds)}"] if one.kinds else []
+    said += [f"`{key}` {value}" for key in one.given.split()]
+    said += [f"`{key}` is missing" for key in one.unless]
+    said += [f"`{one.number}` is an integer"] if one.number else []
+    said += ["some layers have a window and others none"] if one.mixed else []
+    said += [f"inputs have at most {one.up_to:,} tokens"] if one.up_to else []
+    return " and ".join(said)
 
 
 def published() -> dict[str, Any]:

@@ -23,6 +23,7 @@ from posenc.commands.app import app
 from posenc.encodings.catalogue import canonical_text
 from posenc.errors import BackendUnavailable, InvalidArgument
 from posenc.integrations import huggingface
+from posenc.integrations.model_files import departures
 from posenc.teaching.lab.rooms import find
 from posenc.workbench.files import as_json
 from posenc.workbench.report.write import of_results
@@ -188,6 +189,21 @@ def test_the_tables_of_the_site_are_computed() -> None:
     llama = next(line for line in page.splitlines() if line.startswith("| Llama 2 7B"))
     assert "| 54\u202f410 | 18 of 64 |" in llama
     assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"
+
+
+def test_a_known_difference_says_to_which_configs_it_applies() -> None:
+    assert not [
+        one
+        for one in departures()
+        for condition in (
+            *one.kinds,
+            *one.given.split(),
+            *one.unless,
+            one.number,
+            f"{one.up_to:,}" * bool(one.up_to),
+        )
+        if condition not in build().conditions(one)
+    ]
 
 
 def test_on_the_site_a_stage_is_a_link_into_the_lab_beside_it() -> None:
