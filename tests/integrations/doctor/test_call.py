@@ -429,6 +429,7 @@ def answer(model: str | ModelPositions, name: str, listing: str, *, layers: Sequ
         ("rotary", "Rope", MODULE, "right; ", ""),
         ("rotary(base=500000)", "rope", OFFSET, "right; ", "; accepted: rotates channels (2i, 2i+1)"),
         ("rotary(base=10000)", "rope", OFFSET.replace("base ", "20000 "), "its base is 20000 ", "(2i, 2i+1)"),
+        ("rotary", "rope", OFFSET.replace("base ", "500000 "), "right: its base is 500000; ", "(2i, 2i+1)"),
         ("rotary(pairing=half)", "apply_rope", CACHE, "rotates channels (2i, 2i+1) instead of (i, i+32); ", ""),
         ("rotary", "rope", START, "its positions are off by +1", ""),
         (HALF, "rope", MEGATRON, "right; ", ""),
@@ -639,7 +640,11 @@ def test_a_port_whose_table_ends_is_called_before_its_end(rows: str, reached: st
     ("port", "said"),
     [
         ("keys that mix in queries", "nothing that was tried gives these numbers, of the keys, x as"),
-        ("keys that stay", "it does not rotate at all; this reproduces all 7,040 numbers exactly, of the keys"),
+        (
+            "keys that stay",
+            "it does not rotate at all; this reproduces all 7,040 numbers exactly, of the keys, "
+            "x as (B, H, T, D); the queries are right",
+        ),
         ("queries alone", "right; "),
         (
             "a start that is ignored",

@@ -251,7 +251,8 @@ def results(asked: Expected, x: Tensor, at: Tensor, note: str, returned: Any) ->
             search(
                 replace(asked, rotates=asked.rotates and part != "values"),
                 {"positions": at, "x": MULTIPLES[part] * x, "rotated": rotated},
-                f", of the {part}{note}" if "keys" in vectors or part == "values" else note,
+                (f", of the {part}{note}" if "keys" in vectors or part == "values" else note)
+                + "; the queries are right" * (part != "queries"),  # the first wrong part is reported
             )
             for part, rotated in vectors.items()
         ]

@@ -210,15 +210,14 @@ class Search:
         return all(name in free and free[name](value, self.right) for name, value in change.items())
 
     def words(self, change: Change) -> str:
-        """Describe a change in words."""
-        port = replace(self.right, **change)
-        return ", and ".join(
-            dict.fromkeys(phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
-        )
+        """Describe a change in words. Settings that a port may choose are not compared with the right ones."""
+        port, free = replace(self.right, **change), self.is_right(change)
+        phrases = (phrase(port, self.right) for name, phrase in self.kind.phrases.items() if name in change)
+        return ", and ".join(dict.fromkeys(words.partition(" instead")[0] if free else words for words in phrases))
 
     def accepted(self, choice: Change) -> str:
         """Return the end of an answer that describes the choice, if there is one, in words."""
-        return f"; accepted: {self.words(choice).partition(' instead')[0]}" * bool(choice)
+        return f"; accepted: {self.words(choice)}" * bool(choice)
 
     @np.errstate(all="ignore")  # wrong descriptions may overflow or not rotate some pairs
     def explained(self, mistakes: int, choice: Change) -> Diagnosis | None:
