@@ -20,7 +20,6 @@ from importlib.resources import files
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.config_class import TRIED
 from posenc.integrations.huggingface.families import built
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
@@ -265,8 +264,8 @@ def unasked(program: str, version: str, config: Mapping[str, Any], windows: bool
         windows: whether the program's table has a window smaller than the longest input.
     """
     types, model_type = asked().get(f"{program} {version}"), str(config.get("model_type"))
-    if types is None:  # its model files were not run; for one release of transformers, ``measure`` ran them
-        return f"the windows of {model_type!r}" if windows and (program, version) != ("transformers", TRIED) else ""
+    if types is None:  # its model files were not run; for transformers 5, ``measure`` ran them
+        return f"the windows of {model_type!r}" * (windows and (program != "transformers" or version < "5"))
     return (
         ""
         if model_type in types

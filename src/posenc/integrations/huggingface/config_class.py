@@ -14,7 +14,7 @@ from typing import Any
 from posenc.errors import InvalidArgument, MissingExtra
 from posenc.integrations.huggingface.scaling import SPELLINGS
 
-TRIED = "5.23.0"
+TRIED = "5.24.0"
 """The newest version of transformers whose model types were all read and measured."""
 
 
