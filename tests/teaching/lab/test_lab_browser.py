@@ -286,10 +286,13 @@ def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(vis
     page.goto(f"{visitor.address}/check?card=third-slope")
     page.get_by_label("Your answer").fill("about an eighth")
     page.get_by_label("Your answer").press("Enter")
-    page.get_by_text("This is not a number; write it like 60611").wait_for()
+    page.get_by_text("This is not a number; write it like 12345, 2/3 or -4.5").wait_for()
     for typed, judged in (
         ("1/8", "RightAs the"),
         ("2", "another number. Try again.1 of 2"),
+        (".1,25", "not a number; write it like 12345"),
+        ("–1/‑8", "RightAs the"),
+        ("/8", "not a number; write it like 12345"),
         ("0,125", "RightAs the"),
     ):
         visitor.write("#quiz input", typed)

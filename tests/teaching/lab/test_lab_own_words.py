@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 import torch
 
+from posenc.pictures import wire
 from posenc.teaching.lab import export, page
 from posenc.teaching.lab.rooms import BY_NAME, find
 from posenc.teaching.views.order_blind import attend
@@ -65,6 +66,7 @@ def test_drawn_texts_give_the_librarys_numbers(visitor: Any, count: int) -> None
         {"remove": "0"},
         {"encoding": "alibi", "remove": "0", "causal": "1"},
         {"order": "1-0-2", "encoding": "sinusoidal", "remove": "0"},
+        {"order": "0-1-2", "encoding": "rotary", "remove": "0"},
     ],
 )
 def test_a_saved_page_paints_a_sentence_as_the_library_does(
@@ -74,13 +76,16 @@ def test_a_saved_page_paints_a_sentence_as_the_library_does(
     opened.goto(f"{saved_page(tmp_path)}?{urlencode(asked)}")
     opened.locator("#shuffle .cell").first.wait_for()
     want = find("shuffle").answer(asked)
-    assert opened.locator("#shuffle .answer").inner_text() == want.title
+    legends = ["".join(text for _, text in panel["legend"]) for panel in wire.view(want)["panels"]]
+    assert opened.locator("#shuffle .matrix .ends").all_text_contents() == legends
     for i, panel in enumerate(want.panels):
         rows = opened.locator("#shuffle .matrix").nth(i).locator(".row:not(.head)").all()
         assert [row.locator(".key").inner_text() for row in rows] == list(panel.rows.labels)  # type: ignore[union-attr]
         cells = [[float(n.replace("−", "-")) for n in row.locator(".number").all_inner_texts()] for row in rows]
         torch.testing.assert_close(torch.tensor(cells), panel.values, atol=5.1e-3, rtol=0)  # type: ignore[union-attr]
-    assert opened.locator("#shuffle .readouts .number dd").inner_text() == want.readouts["output values changed"]
+    said = [want.title, want.readouts["output values changed"], want.readouts["status"]]
+    parts = (".answer", ".readouts .number dd", ".readouts > div:last-child dd")
+    assert [opened.locator(f"#shuffle {part}").inner_text() for part in parts] == said
     offline.write("#shuffle-sentence", "a dog bites the man")
     opened.locator("#shuffle .key", has_text="the").first.wait_for()
 

@@ -112,18 +112,18 @@ def shuffle(
     differences = (shuffled - y[list(order)]).abs()
     changed = int((differences >= FOLLOWS).sum())
     panels = [_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)]
-    title = "Nothing changes: each output moves with its word"
+    title, status = "Nothing changes: each output moves with its word", "the same vectors, moved"
     if list(order) == sorted(order):
-        panels, title = panels[:1], "One output vector for each word"
+        panels, title, status = panels[:1], "One output vector for each word", "nothing moved"
     elif changed:
-        title = f"Order counts: {changed} of {y.numel()} output values change"
+        title, status = f"Order counts: {changed} of {y.numel()} output values change", "changed"
     return View(
         title=title,
         panels=tuple(panels),
         readouts={
             "output values changed": f"{changed} of {y.numel()}",
             "largest difference": float(differences.max()),
-            "status": "changed" if changed else "the same vectors, moved",
+            "status": status,
         },
         python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
     )

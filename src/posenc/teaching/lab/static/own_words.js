@@ -44,20 +44,23 @@ export function ownWords(content, state) {
   const changed = `${off.filter((each) => each >= 1e-5).length} of ${off.length}`;
   const largest = Math.max(...off);
   const end = Math.max(...outputs.flat(2).map(Math.abs));
+  const still = order.every((at, t) => at === t);
   const text = (value) => value.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−");
   const alike = [...state].filter(([name]) => !["sentence", "order"].includes(name)).map((pair) => pair.join("="));
   const base = content[alike.join("&")] ?? content[""];
-  const panels = base.panels.map((panel, i) => ({
+  const panels = base.panels.slice(0, still ? 1 : 2).map((panel, i) => ({
     ...panel,
     shape: [words.length, 8],
     codes: btoa(String.fromCharCode(...outputs[i].flat().map((value) => Math.round(127 * (1 + value / end))))),
     keys: [words, moved][i],
     texts: outputs[i].map((row) => row.map(text)),
+    legend: [-end, 0, end].map((value, j) => [j / 2, String(Number(value.toPrecision(3))).replace("-", "−")]),
     probe: undefined,
   }));
   const follow = largest < 1e-5;
-  const title = follow ? "Nothing changes: each output moves with its word" : `Order counts: ${changed} output values change`;
-  const told = [["output values changed", changed], ["largest difference", follow ? "< 10⁻⁵" : largest.toFixed(3)], ["status", follow ? "the same vectors, moved" : "changed"]];
+  const moves = follow ? ["Nothing changes: each output moves with its word", "the same vectors, moved"] : [`Order counts: ${changed} output values change`, "changed"];
+  const [title, status] = still ? ["One output vector for each word", "nothing moved"] : moves;
+  const told = [["output values changed", changed], ["largest difference", follow ? "< 10⁻⁵" : largest.toFixed(3)], ["status", status]];
   const lines = `words, order = ${JSON.stringify(words)}, ${JSON.stringify(order)}`;
   return { title, panels, readouts: told.map(([name, value]) => ({ name, text: value })), python: base.python.replace(/^words, order = .*$/m, lines) };
 }

@@ -3,7 +3,7 @@ import { getJson } from "./ask.js";
 import { keep, recall } from "./keep.js";
 import { button, html } from "./paint/elements.js";
 
-const fraction = (text) => text.split("/").map(Number).reduce((over, under) => over / under);
+const fraction = (text) => text.split("/").map((part) => (part ? Number(part) : NaN)).reduce((over, under) => over / under);
 const words = (className, text) => html("p", { class: className }, text);
 
 export class Quiz {
@@ -70,9 +70,10 @@ export class Quiz {
 
   async compare(card, text) {
     if (card.querySelector("textarea")) return this.judge(card, null, card.dataset.answer);
-    const plain = text.replaceAll("−", "-").replace(/[\s\u202f]/g, "");
-    const readings = [plain.replaceAll(",", ""), plain.replace(",", ".")].map(fraction); // a comma may be a decimal point
-    if (!readings.some(Number.isFinite)) return this.tell(card, words("error", "This is not a number; write it like 60611, 1/8 or -1.1"));
+    const plain = text.replace(/[\u2010-\u2015\u2212]/g, "-").replace(/\s/g, "");
+    // A comma may be a decimal point or, before a group of three digits, a separator of thousands.
+    const readings = [plain.replace(/(?<=\d),(?=\d{3}(?!\d))/g, ""), plain.replace(",", ".")].map(fraction);
+    if (!readings.some(Number.isFinite)) return this.tell(card, words("error", "This is not a number; write it like 12345, 2/3 or -4.5"));
     try {
       const { number, tolerance, answer } = await computed(card.dataset);
       const right = readings.some((given) => Math.abs(given - number) <= tolerance);
