@@ -5,8 +5,9 @@
 
 so ⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩: a score depends only on the offset, key − query. The *pairing* decides which two
 channels form pair i: (2i, 2i+1) if the pairing is ``"interleaved"``, as in the paper and GPT-J, or (i, i+d/2) if it
-is ``"half"``, as in Llama, GPT-NeoX and most public checkpoints. The two pairings differ by a fixed permutation of
-channels, so trained weights work only with the pairing that was used in training. Values are never rotated.
+is ``"half"``, as in GPT-NeoX, Llama in transformers and most public checkpoints. The two pairings differ by a fixed
+permutation of channels, so trained weights work only with the pairing that was used in training. Values are never
+rotated.
 """
 
 from typing import ClassVar, final

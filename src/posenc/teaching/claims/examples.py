@@ -106,7 +106,7 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="RoPE needs no parameters, but q and k are rotated in every layer, with at least four products and "
+    precise="RoPE needs no parameters, but q and k are rotated in every layer, usually with four products and "
     "two sums per pair. The cost of rotation grows with the number of layers, but is small compared with "
     "attention.",
     verdict=Verdict.FAILS,

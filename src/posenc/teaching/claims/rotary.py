@@ -138,8 +138,8 @@ def decay_with_distance() -> Evidence:
 
 @claim(
     statement="RoPE pairs channels 2i and 2i+1.",
-    precise="The paper and GPT-J pair 2i and 2i+1, but Llama pairs i and i+d/2. Their outputs differ, but agree "
-    "after one permutation of the channels.",
+    precise="The paper, GPT-J and Meta's Llama code pair 2i and 2i+1; Llama in transformers pairs i and i+d/2. The "
+    "outputs differ, but agree after one permutation of channels.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
 )

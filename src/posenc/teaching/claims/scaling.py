@@ -33,7 +33,7 @@ def excess(scaling: Scaling, factor: float) -> list[float]:
     precise="Every pair stays in its trained range, but neighbours become 8 times closer: the first pair "
     "rotates by 7.2° per step instead of 57.3°. Quality drops at every length until the model is tuned.",
     verdict=Verdict.FAILS,
-    source="Chen et al. 2023 (arXiv 2306.15595), section 2.3 and table 1",
+    source="Chen et al. 2023 (arXiv 2306.15595), section 2.3 and table 3",
 )
 def interpolation_loses_resolution() -> Evidence:
     return (
