@@ -43,7 +43,10 @@ def test_what_is_missing_is_said_of_the_example_without_a_path_of_this_machine(
 ) -> None:
     monkeypatch.setitem(results._shelf, "study", EXAMPLE if example else study)
     name = "the example study" if example else re.escape(f"{study}")
-    missing = "has no run of the task 'recent' yet; type: posenc compare --tasks recent"
+    missing = (
+        r"has no run of the task 'recent' yet \(it has runs of .*ordering.*\); choose another task, "
+        "or type: posenc compare --tasks recent"
+    )
     with pytest.raises(StudyError, match=f"^.?{name}.? {missing}"):
         find("curves").answer({"task": "recent"})
 

@@ -113,13 +113,14 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        runs = [run for run in ledger.runs() if run.plan.task == task]
-    if not runs:
+        runs = ledger.runs()
+    tasks = dict.fromkeys(run.plan.task for run in runs)
+    if task not in tasks:
         raise StudyError(
-            f"{_named(study)} has no run of the task {task!r} yet; type: posenc compare --tasks {task} "
-            f"--output {_shelf['study']}"
+            f"{_named(study)} has no run of the task {task!r} yet (it has runs of {', '.join(tasks) or 'no task'}"
+            f"); choose another task, or type: posenc compare --tasks {task} --output {_shelf['study']}"
         )
-    view = chart(newest(runs))
+    view = chart(newest([run for run in runs if run.plan.task == task]))
     if view is None:
         raise StudyError(
             f"the runs of {task!r} in this study have no accuracy by depth; choose needle, recent or flip-flop"
