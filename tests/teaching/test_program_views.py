@@ -32,10 +32,19 @@ def test_a_wrong_base_is_as_far_off_as_its_angles(distance: int) -> None:
     assert "ignoring the scaling" not in values
 
 
-def test_what_has_no_rotation_is_refused() -> None:
-    gpt = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 64}
-    with pytest.raises(InvalidArgument, match="gpt2 has no rotary layers; paste"):
-        find("misread").answer({"config": json.dumps(gpt)})
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 64},
+            "gpt2 has no rotary layers; paste",
+        ),
+        (LLAMA | {"max_position_embeddings": 1}, "max_position_embeddings=1 must be between 2 and"),
+    ],
+)
+def test_what_has_no_rotation_or_no_distances_is_refused(config: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        find("misread").answer({"config": json.dumps(config)})
 
 
 def test_distances_are_those_of_the_papers() -> None:

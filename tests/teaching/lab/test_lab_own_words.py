@@ -83,9 +83,12 @@ def test_a_saved_page_paints_a_sentence_as_the_library_does(
         assert [row.locator(".key").inner_text() for row in rows] == list(panel.rows.labels)  # type: ignore[union-attr]
         cells = [[float(n.replace("−", "-")) for n in row.locator(".number").all_inner_texts()] for row in rows]
         torch.testing.assert_close(torch.tensor(cells), panel.values, atol=5.1e-3, rtol=0)  # type: ignore[union-attr]
-    said = [want.title, want.readouts["output values changed"], want.readouts["status"]]
-    parts = (".answer", ".readouts .number dd", ".readouts > div:last-child dd")
-    assert [opened.locator(f"#shuffle {part}").inner_text() for part in parts] == said
+    said = {
+        ".answer": want.title,
+        ".number dd": want.readouts["output values changed"],
+        ".readouts > div:last-child dd": want.readouts["status"],
+    }
+    assert {part: opened.locator(f"#shuffle {part}").inner_text() for part in said} == said
     offline.write("#shuffle-sentence", "a dog bites the man")
     opened.locator("#shuffle .key", has_text="the").first.wait_for()
 

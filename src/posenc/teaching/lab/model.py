@@ -21,7 +21,7 @@ from posenc.integrations.words import longest
 from posenc.pictures.numbers import THIN, plain
 from posenc.pictures.view import Axis, Line, Lines, View, counted
 from posenc.scaling import Default
-from posenc.teaching.views.bounds import Bounds, bounded
+from posenc.teaching.views.bounds import FAR, Bounds, bounded, within
 
 PYTHON = """\
 import json
@@ -98,6 +98,7 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
             f"{positions.model_type} has no rotary layers; paste the config.json of a model with RoPE"
         )
     length, right = positions.max_length, positions.rotary
+    within("max_position_embeddings", length, 2, FAR)
     here = min(distance, length - 1)
     spread = torch.logspace(0, math.log10(length - 1), 60).long().clamp(max=length - 1)
     at = torch.cat((spread, torch.tensor([here]))).unique()  # the mark is at a point of every curve
@@ -113,7 +114,6 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
     curves = {name: cosines(at, wrong) for name, wrong in misreadings.items()}
     values = {name: float(curve[at == here]) for name, curve in curves.items()}
     ends = [plain(end(values.values()), 2) for end in (min, max)]
-    texts = [repr(str(recipe)) for recipe in (right, *misreadings.values())]
     return View(
         f"At distance {here}, keys with one wrong setting have a cosine of {' to '.join(dict.fromkeys(ends))}",
         (
@@ -126,7 +126,12 @@ def misread(config: str, distance: Annotated[int, Bounds(1, 1_000_000)] = 1000) 
             ),
         ),
         {"lowest cosine at this distance": min(values.values()), **values},
-        MISREAD_PYTHON.format(texts=",\n    ".join(texts), distance=here, shape=shape, length=length),
+        MISREAD_PYTHON.format(
+            texts=",\n    ".join(repr(str(recipe)) for recipe in (right, *misreadings.values())),
+            distance=here,
+            shape=shape,
+            length=length,
+        ),
     )
 
 

@@ -50,7 +50,12 @@ def maps(
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
     return View(
-        f"{style(encoding).label} changes what words attend to: weights differ by up to {moved:.2f}",
+        f"{style(encoding).label} changes "
+        + (
+            f"what words attend to: weights differ by up to {moved:.2f}"
+            if moved >= 5e-3
+            else "no weight by 0.005 or more"
+        ),
         (
             Heatmap("without positions", without, rows, axis, "magnitude", limit=limit),
             Heatmap(f"with {style(encoding).label}", with_positions, rows, axis, "magnitude", limit=limit),
@@ -72,8 +77,9 @@ def weights(tokens: list[str], name: str, causal: bool, seed: int) -> Float[Tens
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)
     w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
-    at = posenc.positions.on_axes(posenc.positions.arange(len(tokens)), encoding.axes)
-    placed = encoding.at(at, dtype=torch.float64)
+    placed = encoding.at(
+        posenc.positions.on_axes(posenc.positions.arange(len(tokens)), encoding.axes), dtype=torch.float64
+    )
     x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
     here, _ = placed[0].with_content(x)
     q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
