@@ -144,8 +144,12 @@ def test_the_address_restores_the_state(visitor: Any) -> None:
 
 def test_a_state_is_linked_saved_and_undone(visitor: Any) -> None:
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = visitor.open("/bias?some=1000000000", "weights")
-    assert page.locator("#weights .error").inner_text().startswith("heads=1000000000 must be between 1 and 16")
+    for address, stage, words in (
+        ("/clock?until=1000000000", "sums", "positions=1000000000 must be between 2 and 128"),
+        ("/bias?some=1000000000", "weights", "heads=1000000000 must be between 1 and 16"),
+    ):
+        page = visitor.open(address, stage)
+        assert page.locator(f"#{stage} .error").inner_text().startswith(words)
     page.locator("#weights .reset").click()
     visitor.answered("weights", "")
     page.locator("#weights a.try").first.click()

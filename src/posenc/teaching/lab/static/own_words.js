@@ -58,8 +58,8 @@ export function ownWords(content, state) {
     probe: undefined,
   }));
   const follow = largest < 1e-5;
-  const moves = follow ? ["Nothing changes: each output moves with its word", "the same vectors, moved"] : [`Order counts: ${changed} output values change`, "changed"];
-  const [title, status] = still ? ["One output vector for each word", "nothing moved"] : moves;
+  const said = follow ? ["Nothing changes: each output moves with its word", "the same vectors, moved"] : [`Order counts: ${changed} output values change`, "changed"];
+  const [title, status] = still ? ["One output vector for each word", "nothing moved"] : said;
   const told = [["output values changed", changed], ["largest difference", follow ? "< 10⁻⁵" : largest.toFixed(3)], ["status", status]];
   const lines = `words, order = ${JSON.stringify(words)}, ${JSON.stringify(order)}`;
   return { title, panels, readouts: told.map(([name, value]) => ({ name, text: value })), python: base.python.replace(/^words, order = .*$/m, lines) };

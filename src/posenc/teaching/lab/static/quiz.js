@@ -71,8 +71,7 @@ export class Quiz {
   async compare(card, text) {
     if (card.querySelector("textarea")) return this.judge(card, null, card.dataset.answer);
     const plain = text.replace(/[\u2010-\u2015\u2212]/g, "-").replace(/\s/g, "");
-    // A comma may be a decimal point or, before a group of three digits, a separator of thousands.
-    const readings = [plain.replace(/(?<=\d),(?=\d{3}(?!\d))/g, ""), plain.replace(",", ".")].map(fraction);
+    const readings = [plain.replace(/(?<=\d),(?=\d{3}(?!\d))/g, ""), plain.replace(",", ".")].map(fraction); // a comma groups thousands, or is a decimal point
     if (!readings.some(Number.isFinite)) return this.tell(card, words("error", "This is not a number; write it like 12345, 2/3 or -4.5"));
     try {
       const { number, tolerance, answer } = await computed(card.dataset);

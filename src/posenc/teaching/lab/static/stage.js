@@ -82,12 +82,12 @@ export class Stage {
 
   repaint() { this.figure.repaint(); }
 
-  // End the wait with an answer, or with an error message.
+  // End the wait with an answer, or with an error message, which names a control by its label.
   settle(wish, words) {
     this.find(".panels").removeAttribute("aria-busy");
     this.find(".waiting")?.remove();
     this.find(".error").hidden = !words;
-    this.find(".error").textContent = words;
+    this.find(".error").textContent = words.replace(/^\w+(?==)/, (name) => this.find(`div[data-argument="${name}"] label`)?.textContent ?? name);
     this.section.classList.toggle("stale", Boolean(words));
     this.section.dataset.answered = wish.name;
   }
