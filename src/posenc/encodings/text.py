@@ -13,6 +13,7 @@ my_module:Mine(width=3)                 a custom class; imported only when it is
 import ast
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, fields
 from keyword import iskeyword
 from typing import Any
@@ -157,8 +158,9 @@ def _recipe(node: ast.expr) -> Recipe:
         return Recipe(name)
     if any(keyword.arg is None for keyword in node.keywords):
         raise InvalidArgument(f"{_shown(node)}: ** is not allowed here; write every setting as name=value")
-    by_name = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-    settings = tuple((key, by_name[key]) for key in sorted(by_name))
+    if twice := [name for name, count in Counter(keyword.arg for keyword in node.keywords).items() if count > 1]:
+        raise InvalidArgument(f"{_shown(node)} sets {twice[0]} twice; set it once")
+    settings = tuple(sorted({str(keyword.arg): _value(keyword.value) for keyword in node.keywords}.items()))
     if name in TAKES:
         return _composed(name, node, settings)
     # Positional settings come first, in numeric order; sorting them as strings would put "10" before "2".
