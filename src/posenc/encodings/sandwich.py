@@ -105,8 +105,9 @@ class Sandwich(Encoding):
         compute_dtype, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(compute_dtype))).to(dtype)
-        # Positions are counted from the first key: only distances matter, and errors grow with the position.
-        first, same = k_positions[..., :1], q_positions is k_positions
+        # Positions are counted from the first key, or from 0 if there are no keys: only distances matter, and
+        # errors grow with the position.
+        first, same = k_positions[..., :1].sum(-1, keepdim=True), q_positions is k_positions
         k_waves = self.clock(k_positions - first, compute_dtype)
         if consecutive(q_positions, k_positions):
             sums = k_waves[0].sum(-1)

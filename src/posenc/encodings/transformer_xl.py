@@ -147,8 +147,10 @@ class TransformerXL(Encoding):
         return QueryTable(table, Clip(last, q_positions.shape[-1]), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """Compute the bias from sinusoids of the queries' and keys' positions, counted from the first key."""
-        start = k_positions[..., :1]
+        """Compute the bias from sinusoids of the queries' and keys' positions, counted from the first key, or
+        from 0 if there are no keys.
+        """
+        start = k_positions[..., :1].sum(-1, keepdim=True)
         waves = self.clock(q_positions - start, weight.dtype), self.clock(k_positions - start, weight.dtype)
         pairs = weight.unflatten(-1, (-1, 2)) if self.order == "interleaved" else weight.unflatten(-1, (2, -1)).mT
         return WaveBias((pairs[..., 0], pairs[..., 1]), v, waves)
