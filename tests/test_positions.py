@@ -150,6 +150,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         InvalidArgument,
         r"lengths\[1\]=0 must be at least 1; omit empty documents",
     ),
+    (lambda: packed(1024), InvalidArgument, "lengths is 1024; expected the length of every document, such as"),
     (
         lambda: check(torch.tensor([0.0])),
         InvalidArgument,
@@ -175,6 +176,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     ),
     (lambda: coupled(torch.tensor([-1, 3]), 4), PositionOutOfRange, "groups contains -1"),
     (lambda: coupled(torch.tensor([0, 4]), 4), InvalidArgument, r"up_to=4 must be above max\(groups\)=4"),
+    (lambda: coupled(torch.zeros(2, 0).long(), 4), InvalidArgument, r"groups.numel\(\)=0 must be at least 1"),
     (lambda: randomised(5, 4), InvalidArgument, "up_to=4 must be between T=5"),
     (lambda: randomised(5, LIMIT + 1), InvalidArgument, "must be between"),
     (lambda: randomised(0, 4), InvalidArgument, "at least 1"),
@@ -233,6 +235,8 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
         "needs the duration of one frame after temporal patching",
     ),
     (lambda: multimodal([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl"), InvalidArgument, "a number above 0"),
+    (lambda: multimodal([Video(2, 4, 4, seconds="1")], "qwen2.5-vl"), InvalidArgument, "a number above 0"),
+    (lambda: multimodal(Text(3), "qwen2-vl"), InvalidArgument, r"spans is Text\(tokens=3\); expected a list, such"),
     (
         lambda: multimodal([Video(2, 4, 4, seconds=float("nan"))], "qwen2.5-vl"),
         InvalidArgument,

@@ -80,6 +80,7 @@ def coupled(
         PositionOutOfRange: a group is negative.
     """
     check_positions(groups, "groups")
+    at_least(1)(groups.numel(), "groups.numel()")
     at_least(1)(up_to, "up_to")
     last = groups.amax(-1, keepdim=True)
     if not int(last.max()) < up_to <= LIMIT:

@@ -13,7 +13,7 @@ video.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, at_least, instance, one_of
+from posenc.arguments import as_integer, at_least, instance, is_number, one_of
 from posenc.errors import InvalidArgument
 from posenc.positions.grids import Device, grid
 
@@ -122,7 +122,7 @@ class Video(Span):
         return axes
 
     def _seconds(self) -> Fraction:
-        if self.seconds is None or not 0 < self.seconds < float("inf"):
+        if self.seconds is None or not is_number(self.seconds) or self.seconds <= 0:
             raise InvalidArgument(
                 f"{self} needs the duration of one frame after temporal patching, because this family counts time "
                 "in seconds; pass seconds=temporal_patch_size / fps, a number above 0"
@@ -153,6 +153,7 @@ def multimodal(
     """
     if isinstance(counting, str):
         counting = COUNTINGS[one_of("counting", counting, COUNTINGS)]
+    instance(spans, Iterable, "spans", "a list, such as [Text(3), Image(4, 4)]")
     after = at_least(0, ": it is the first position of the sequence")(start, "start")
     coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for i, span in enumerate(spans):

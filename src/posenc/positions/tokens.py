@@ -1,13 +1,13 @@
 """Positions on one axis: with an offset, packed (from lengths) or sharded."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.arguments import as_integer, at_least, tensors
+from posenc.arguments import as_integer, at_least, instance, tensors
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.kernels.memory import LIMIT
 from posenc.positions.grids import Device
@@ -39,6 +39,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention, so that tokens of a document do not see other documents.
     """
+    instance(lengths, Iterable, "lengths", "the length of every document, such as [2, 3]")
     lengths = [at_least(1, "; omit empty documents")(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
