@@ -188,6 +188,10 @@ def even_from(least: int, known: str) -> Callable[[Any, str], None]:
 
 
 Size = Annotated[int, at_least(1)]
+Std = Annotated[
+    float, such_that(lambda std: 0 <= std <= 1e30, "be between 0 and 1e30, so that entries are finite; use 0.02")
+]
+"""The standard deviation of the initial entries of a table."""
 PLAIN: dict[Any, Callable[[Any, str], Any]] = {int: as_integer, float: as_number, bool: as_flag}
 """For each type, the function that checks a value and converts it to this type."""
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import one_of
+from posenc.arguments import instance, one_of
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import LIMIT, floats
 from posenc.scaling.frequencies import Frequencies
@@ -102,6 +102,7 @@ class Clock(ConstantBuffers):
         self, frequencies: Frequencies, phases: Phases = "exact", axis_of_hand: tuple[int, ...] = ()
     ) -> None:
         super().__init__()
+        instance(frequencies, Frequencies, "frequencies", "Frequencies, such as scaling.frequencies(64, 1e4)")
         one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
             raise InvalidArgument("frequencies is empty; pass at least one frequency")

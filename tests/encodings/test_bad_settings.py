@@ -1,6 +1,9 @@
 """What every encoding refuses of its settings, of what does not fit them, and of positions."""
 
+import math
+import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -41,7 +44,7 @@ from posenc import (
 )
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, first_last, strided
-from posenc.encodings.resize import gathered
+from posenc.encodings.resize import Resize, gathered
 from posenc.errors import InvalidArgument, PosencError, PositionOutOfRange, UnknownName
 from posenc.layouts import from_bthd
 from posenc.positions import arange, from_cu_seqlens, grid, packed, sharded
@@ -107,6 +110,30 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: FoX(6, 4).at(arange(3)).with_content(torch.randn(1, 3, 5)),
         r"x has shape \(1, 3, 5\); expected \(B, length, width=6\)",
     ),
+    (lambda: FoX(6, 4, bias=float("nan")), "bias=nan must be a finite number; 5.0 is usual"),
+    *(
+        (
+            lambda state=state: FoX(6, 4).at(arange(3)).with_content(torch.randn(1, 3, 6), state),
+            r"state is .*; expected \(1, 4\) and the number of cached keys; pass the state that with_content",
+        )
+        for state in ("x", torch.zeros(1, 3, 2), torch.zeros(2, 4, 2))
+    ),
+    *(
+        (lambda make=make, std=std: make(std=std), f"std={re.escape(str(std))} must be between 0 and 1e30")
+        for std in (math.inf, math.nan, 1e300, -1.0)
+        for make in (
+            partial(CoPE, 8, 2),
+            partial(DeBERTa, 8, 2),
+            partial(Decomposed, 8, 2),
+            partial(Inkling, 8, 2),
+            partial(LayoutLM, 2),
+            partial(Learned, 8, 4),
+            partial(LearnedGrid, 8, 4),
+            partial(Shaw, 8, 2),
+            partial(T5, 2),
+            partial(Window, 2),
+        )
+    ),
     (lambda: Inkling(0, 2), "width=0 must be at least 1"),
     (lambda: Inkling(8, 2, extent=0), "extent=0 must be at least 1"),
     (lambda: Inkling(8, 2, log_floor=0), "log_floor=0 must be at least 1, or None"),
@@ -168,6 +195,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: XPos(8, pairing="half", gamma=0), "gamma=0 must be a finite number above 0; the paper uses"),
     (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must contain every axis from 0 to the largest"),
+    (lambda: AxisMap((0.0, 1.0)), r"axis_of_pair=\(0.0, 1.0\) must contain every axis from 0 to the largest"),
+    (lambda: AxisMap((0, 1), units=("1/2", "-1/3")), "must be 2 positive fractions, one per axis"),
     (
         lambda: AxisMap((0, 1), (0,)),
         r"index_of_pair=\(0,\) must be 2 numbers, each below the number of frequencies of its axis",
@@ -183,6 +212,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: dealt(2, 5), r"dealt\(2, 5\): the number of pairs must be a multiple of"),
     (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must contain every axis from 0 to 1 exactly once"),
+    (lambda: axial(2, 2, order=1), "order=1 must contain every axis from 0 to 1 exactly once"),
+    (lambda: alternating(2, 4.0), r"alternating\(2, 4.0\): the number of pairs must be a multiple of .* whole"),
+    (lambda: axial(2, 2, units=(0.1, 0.2)), r"units=\(0.1, 0.2\) must be fractions, one per axis, such as"),
+    (lambda: axial(2, 2, units=3), "units=3 must be fractions, one per axis, such as"),
     (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
     (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
     (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs of channels, but rotary_dim=10"),
@@ -247,11 +280,16 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be at least 2"),
     (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* must be a Scaling"),
     (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
-    (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must be above 0"),
+    (
+        lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)),
+        r"size=\[-1.0, 1.0\] must have shape \(2,\) and be above 0",
+    ),
     (
         lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
-        r"growth=\[2.0, 2.0\] must be above 0 and below 2; the authors' code clamps values",
+        r"growth=\[2.0, 2.0\] must have shape \(2,\) and be above 0 and below 2; the authors' code clamps values",
     ),
+    (lambda: Kerple(2).set(torch.tensor(2.0), torch.ones(2)), r"size=2.0 must have shape \(2,\) and be above 0"),
+    (lambda: Kerple(2).set([1.0, 1.0], torch.ones(2)), r"size is \[1.0, 1.0\]; expected a tensor"),
     (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
     (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at index 2, but every"),
     (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
@@ -295,6 +333,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         r"k has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
     ),
     (
+        lambda: rerotate(HEADS.to(torch.int8), arange(3), NoPE(), ROPE),
+        "k is torch.int8; expected a floating-point dtype; dequantise the keys first",
+    ),
+    (
         lambda: ALiBi(2, slopes=(0.5,)),
         r"slopes=\(0.5,\) must be a list of 2 finite numbers of at least 0, one per head; use 0",
     ),
@@ -311,6 +353,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: LearnedGrid(0, 8), "num_positions=0 must be at least 1"),
     (lambda: LearnedGrid(4, 8, tables="rows"), "unknown tables 'rows'"),
     (lambda: LearnedGrid(4, 8, resize="timn"), "unknown resize 'timn'; did you mean 'timm'"),
+    *(
+        (lambda kernel=kernel: Resize(kernel), f"unknown kernel '{kernel}'")
+        for kernel in ("bicubic", "bilinear", "nearest", "Cubic")
+    ),
     (lambda: LearnedGrid(4, 8).resized(2, 2), "resize=None is not a convention"),
     (lambda: LearnedGrid(4, 8).resized(0, 2, "vit"), "rows=0 must be at least 1"),
     (
@@ -333,7 +379,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         "rotary_dim='half' must be an integer; write it in digits",
     ),
     (lambda: Rotary(8, pairing="half", rotary_dim=-2), "rotary_dim=-2 must be even and at least 2"),
+    (lambda: Default().frequencies("64", 1e4), "rotary_dim='64' must be an integer"),
+    (lambda: Default().frequencies(64, "1e4"), "base='1e4' must be finite and above 1"),
     (lambda: Rotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
+    (lambda: Clock([1.0, 2.0]), r"frequencies is \[1.0, 2.0\]; expected Frequencies, such as scaling.freq"),
     (lambda: Clock(Frequencies((), ())), "frequencies is empty; pass at least one"),
     (
         lambda: NoPE().at(arange(3), arange(3, device="meta")),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral
 
 from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
@@ -31,16 +32,16 @@ class AxisMap:
         index_of_pair: the index of each pair's frequency in the list of its axis; None if pair i uses the i-th
             frequency.
         pairs_of_axis: the number of frequencies of each axis; None if all axes share one list.
-        units: the size of one step of each coordinate, as an exact fraction; 1 if omitted. Frequencies are
-            multiplied by the unit, so that fractions of an image can be passed as exact integers: with the unit
-            1/14, coordinates count fourteenths.
+        units: the size of one step of each coordinate, as an exact fraction (a whole number, a ``Fraction``, or a
+            string such as "1/14"); 1 if omitted. Frequencies are multiplied by the unit, so that fractions of an
+            image can be passed as exact integers: with the unit 1/14, coordinates count fourteenths.
         turns: whether coordinate · unit · frequency is an angle in full turns (2π radians) instead of radians.
     """
 
     axis_of_pair: tuple[int, ...]
     index_of_pair: tuple[int, ...] | None = None
     pairs_of_axis: tuple[int, ...] | None = None
-    units: tuple[Fraction, ...] | None = None
+    units: Units = None
     turns: bool = False
     made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
     """The name and arguments of the function that built the map, for ``repr``; None if no function of this file
@@ -49,9 +50,12 @@ class AxisMap:
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
-        if not used or used != set(range(max(used) + 1)):
+        if not used or used != set(range(len(used))) or not all(isinstance(axis, Integral) for axis in used):
             raise InvalidArgument(f"axis_of_pair={self.axis_of_pair} must contain every axis from 0 to the largest")
-        if self.units is not None and (len(self.units) != self.axes or any(unit <= 0 for unit in self.units)):
+        object.__setattr__(self, "units", _fractions(self.units))
+        if self.units is not None and (
+            len(self.units) != self.axes or any(Fraction(unit) <= 0 for unit in self.units)
+        ):
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
         if self.pairs_of_axis is not None and len(self.pairs_of_axis) != self.axes:
             raise InvalidArgument(f"pairs_of_axis={self.pairs_of_axis} must be {self.axes} numbers, one per axis")
@@ -65,10 +69,9 @@ class AxisMap:
             )
 
     def __repr__(self) -> str:
-        """Return a string from which this map can be built, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
-        if self.made_by is None:
-            return f"AxisMap{self.axis_of_pair}"
-        name, numbers, order = self.made_by
+        """Return the expression that builds this map, such as ``axial(4, 4, units=('1/14', '1/14'))``."""
+        fields = self.axis_of_pair, self.index_of_pair, self.pairs_of_axis
+        name, numbers, order = self.made_by or ("AxisMap", fields, None)
         units = f"units={tuple(str(unit) for unit in self.units)}" if self.units else ""
         given = (f"order={order}" if order else "", units, "turns=True" if self.turns else "")
         return f"{name}({', '.join([*map(str, numbers), *filter(None, given)])})"
@@ -89,7 +92,7 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
     by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     indices = axes.index_of_pair or tuple(range(axes.pairs))
-    units = axes.units or (Fraction(1),) * axes.axes
+    units = _fractions(axes.units) or (Fraction(1),) * axes.axes
     pairs = [
         (by_size[sizes[axis]], index, units[axis]) for axis, index in zip(axes.axis_of_pair, indices, strict=True)
     ]
@@ -109,7 +112,7 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
     Here and in the functions below, ``order`` gives the axis of every section; the default is 0, 1, 2 …. If
     positions are (row, column), ``order=(1, 0)`` assigns the first section to columns. ``units`` and ``turns`` are
-    described in ``AxisMap``; a unit is a whole number, a fraction, or a string such as "1/14".
+    described in ``AxisMap``.
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
@@ -195,14 +198,14 @@ def _map(
     shows.
     """
     if order is not None:
-        if sorted(order) != sorted(set(axis_of_pair)):
+        if not isinstance(order, Sequence) or sorted(order) != sorted(set(axis_of_pair)):
             raise InvalidArgument(
                 f"order={order} must contain every axis from 0 to {max(axis_of_pair)} exactly once"
             )
         axis_of_pair = tuple(order[section] for section in axis_of_pair)
         pairs_of_axis = pairs_of_axis and tuple(pairs_of_axis[order.index(axis)] for axis in range(len(order)))
         order = None if list(order) == sorted(order) else tuple(order)
-    return AxisMap(axis_of_pair, indices, pairs_of_axis, _fractions(units), turns, (name, numbers, order))
+    return AxisMap(axis_of_pair, indices, pairs_of_axis, units, turns, (name, numbers, order))
 
 
 def _check_sections(sections: tuple[int, ...]) -> None:
@@ -219,16 +222,19 @@ def _check_pairs(pairs: int) -> None:
 
 
 def _check_shares(name: str, axes: int, pairs: int) -> None:
-    if axes < 1 or pairs < axes or pairs % axes:
+    if type(axes) is not int or type(pairs) is not int or axes < 1 or pairs < axes or pairs % axes:
         raise InvalidArgument(
-            f"{name}({axes}, {pairs}): the number of pairs must be a multiple of the number of axes, both at "
-            "least 1"
+            f"{name}({axes}, {pairs}): the number of pairs must be a multiple of the number of axes, both "
+            "whole numbers of at least 1"
         )
     _check_pairs(pairs)
 
 
 def _fractions(units: Units) -> tuple[Fraction, ...] | None:
     try:
-        return None if units is None else tuple(Fraction(unit) for unit in units)
+        # Fraction(x, 1) refuses floats; the float 0.1, for example, is not exactly 1/10.
+        return (
+            None if units is None else tuple(Fraction(x) if isinstance(x, str) else Fraction(x, 1) for x in units)
+        )
     except (TypeError, ValueError, ZeroDivisionError):
         raise InvalidArgument(f"units={units} must be fractions, one per axis, such as ('1/14', '1/14')") from None

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size, at_least
+from posenc.arguments import Size, Std, at_least
 from posenc.encodings.bias import Bias, check_channels, consecutive
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
@@ -108,7 +108,7 @@ class CoPE(RelativeTable):
         heads: Size,
         *,
         positions: Annotated[int, at_least(2, ", to count beyond zero")] = 64,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)
         self.positions = positions

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, as_scale, even_from
+from posenc.arguments import Size, Std, as_scale, even_from
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import KeyTable, QueryTable, Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -82,7 +82,7 @@ class DeBERTa(RelativeTable):
         *,
         buckets: Annotated[int, even_from(4, "DeBERTa-v3 has 256")] = 256,
         max_distance: int = 512,
-        std: float = 0.02,
+        std: Std = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=False, std=std)

@@ -15,7 +15,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, Std
 from posenc.encodings.bias import SumBias
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -50,7 +50,7 @@ class Decomposed(RelativeTable):
         *,
         size: Sequence[int] = (64, 64),
         shared: bool = False,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         self.size = check_size(size)

@@ -9,14 +9,14 @@ positions. The bias of a key ahead of its query is meaningless, so use a causal 
 alone; ``stack(rotary, fox)`` adds rotation.
 """
 
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from posenc.arguments import Size
+from posenc.arguments import Size, form, is_number, such_that
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
@@ -94,6 +94,11 @@ class PlacedFoX(Placed):
     ) -> tuple[Placed, ContentState | None]:
         self.check_embeddings(x, self.fox.width)
         gates = self.fox.gates(x)
+        if state is not None and (not isinstance(state, Tensor) or state.shape[:-1] != gates.shape[:-1]):
+            raise InvalidArgument(
+                f"state is {form(state)}; expected {tuple(gates.shape[:-1])} and the number of cached keys; pass "
+                "the state that with_content() returned for the same rows and the same layer"
+            )
         gates = gates if state is None else torch.cat((state, gates), dim=-1)
         return self.with_state(gates), gates
 
@@ -122,7 +127,13 @@ class FoX(Encoding):
     causal = True
     per_layer = True
 
-    def __init__(self, width: Size, heads: Size, *, bias: float = 5.0) -> None:
+    def __init__(
+        self,
+        width: Size,
+        heads: Size,
+        *,
+        bias: Annotated[float, such_that(is_number, "be a finite number; 5.0 is usual")] = 5.0,
+    ) -> None:
         super().__init__()
         self.width, self.heads, self.start = width, heads, bias
         self.weight = nn.Parameter(torch.empty(heads, width))

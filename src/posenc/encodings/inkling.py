@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import Size, at_least, positive
+from posenc.arguments import Size, Std, at_least, positive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
@@ -84,7 +84,7 @@ class Inkling(Encoding):
         log_floor: Annotated[int | None, at_least(1, ", or None for no scaling")] = None,
         log_amount: Amount = 0.1,
         clip: Annotated[float | None, positive("Inkling 2 uses 8")] = None,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__()
         self.width, self.heads, self.extent, self.basis, self.std = width, heads, extent, basis, std

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, tensors
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.offset_bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -78,14 +78,16 @@ class Kerple(Encoding):
         """Set r (``size``) and g (``growth``) to these values, as stored in a checkpoint of the authors' code.
 
         Raises:
-            InvalidArgument: a number is 0 or less, or an exponent g of the power kernel is 2 or more.
+            InvalidArgument: the shape is not ``(H,)``, a number is 0 or less, or an exponent g of the power kernel
+                is 2 or more.
         """
         most = math.inf if self.kernel == "log" else 2.0
+        tensors(size=size, growth=growth)
         for name, values, end in (("size", size, math.inf), ("growth", growth, most)):
-            if not bool(((values > 0) & (values < end)).all()):
+            if values.shape != (self.heads,) or not bool(((values > 0) & (values < end)).all()):
                 raise InvalidArgument(
-                    f"{name}={values.tolist()} must be above 0 and below {end:g}; the authors' code clamps "
-                    f"values to at least {LEAST}: use {name}.clamp(min={LEAST})"
+                    f"{name}={values.tolist()} must have shape ({self.heads},) and be above 0 and below {end:g}; "
+                    f"the authors' code clamps values to at least {LEAST}: use {name}.clamp(min={LEAST})"
                 )
         self._take(size, growth)
 

@@ -15,7 +15,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, Std
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
 from posenc.encodings.t5 import T5
@@ -45,7 +45,7 @@ class LayoutLM(RelativeTable):
         buckets: Sequence[int] = (32, 64, 64),
         max_distance: Sequence[int] = (128, 256, 256),
         shared: bool = True,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)
         if len(buckets) != len(max_distance) or len(buckets) < 2:

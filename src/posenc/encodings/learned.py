@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, Std
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.placed import Positions
 
@@ -33,7 +33,7 @@ class Learned(EmbeddingTable):
 
     name: ClassVar[str] = "learned"
 
-    def __init__(self, num_positions: Size, width: Size, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
+    def __init__(self, num_positions: Size, width: Size, *, past_end: PastEnd = "error", std: Std = 0.02) -> None:
         super().__init__()
         self.num_positions = num_positions
         self.width = width

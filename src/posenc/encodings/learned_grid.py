@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, at_least
+from posenc.arguments import Size, Std, at_least
 from posenc.encodings.embedding_table import EmbeddingTable
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
@@ -57,7 +57,7 @@ class LearnedGrid(EmbeddingTable):
         columns: Annotated[int | None, at_least(1)] = None,
         tables: GridTables = "grid",
         resize: str | Resize | None = None,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__()
         rows, self.width = num_positions, width

@@ -59,14 +59,16 @@ def rerotate(
         to_positions: the new positions; by default ``positions``.
 
     Raises:
-        InvalidArgument: the two encodings rotate different channels; or keys of one of the encodings cannot be
-            moved, for example because its rotation cannot be undone or because it adds positions to the token
-            embeddings. The message states the reason.
+        InvalidArgument: the keys are not floating-point; the two encodings rotate different channels; or keys of
+            one of the encodings cannot be moved, for example because its rotation cannot be undone or because it
+            adds positions to the token embeddings. The message states the reason.
 
     The result is computed in float64 (float32 on a device without float64) and rounded once, so moved keys have
     one more rounding error than keys that were rotated only once.
     """
     tensors(k=k)
+    if not k.is_floating_point():
+        raise InvalidArgument(f"k is {k.dtype}; expected a floating-point dtype; dequantise the keys first")
     check_movable(from_, "from_")
     check_movable(to, "to")
     rotations = [_rotations(encoding) for encoding in (from_, to)]

@@ -22,10 +22,11 @@ from torch import Tensor
 
 from posenc.arguments import one_of
 from posenc.errors import InvalidArgument
+from posenc.scaling.checks import Checked
 
 
 @dataclass(frozen=True)
-class Resize:
+class Resize(Checked):
     """A convention for resizing.
 
     Args:
@@ -89,11 +90,12 @@ def taps(
 
 
 def matrix(
-    resize: Resize, target: int, source: int, device: torch.device | None = None
+    resize: str | Resize, target: int, source: int, device: torch.device | None = None
 ) -> Float[Tensor, "target source"]:
     """Return the weights for one axis as a float64 matrix; ``matrix @ table`` is the table resized along the
     axis.
     """
+    resize = named(resize)
     stretch = max(source / (target + resize.slack), 1.0) if resize.antialias else 1.0
     cells, weights = taps(resize, torch.arange(target, device=device), target, source, stretch)
     return weights.new_zeros(target, source).scatter_add(1, cells, weights)

@@ -13,7 +13,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, Std
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import Clip, RelativeTable
@@ -46,7 +46,7 @@ class Shaw(RelativeTable):
         behind: int = 64,
         ahead: int = 8,
         shared: bool = False,
-        std: float = 0.02,
+        std: Std = 0.02,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, shared=shared, std=std)
         if behind < 0 or ahead < 0 or behind + ahead < 1:

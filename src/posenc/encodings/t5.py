@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import Size, as_scale, even_from
+from posenc.arguments import Size, Std, as_scale, even_from
 from posenc.encodings.looked_up import Rows
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.relative_table import RelativeTable
@@ -81,7 +81,7 @@ class T5(RelativeTable):
         max_distance: int = 128,
         two_sided: bool = False,
         shared: bool = True,
-        std: float = 0.02,
+        std: Std = 0.02,
         softmax_scale: float | None = None,
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)

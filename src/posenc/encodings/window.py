@@ -17,7 +17,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from posenc.arguments import Size
+from posenc.arguments import Size, Std
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_size
 from posenc.encodings.relative_table import Grid, RelativeTable
@@ -37,7 +37,7 @@ class Window(RelativeTable):
     name: ClassVar[str] = "window"
 
     def __init__(
-        self, heads: Size, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02
+        self, heads: Size, *, size: Sequence[int] = (64, 64), shared: bool = False, std: Std = 0.02
     ) -> None:
         super().__init__(heads=heads, shared=shared, std=std)
         self.size = check_size(size)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from posenc.arguments import such_that
+from posenc.arguments import as_integer, is_number, such_that
 from posenc.errors import InvalidArgument
 from posenc.scaling.checks import Checked
 from posenc.scaling.frequencies import Frequencies
@@ -95,7 +95,7 @@ def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rota
     """Raise an error if the width is odd or too small, or the base is invalid. ``name`` is the caller's name for
     the width.
     """
-    if rotary_dim < 2 or rotary_dim % 2:
+    if as_integer(rotary_dim, name) < 2 or rotary_dim % 2:
         raise InvalidArgument(
             f"{name}={rotary_dim} must be even and at least 2, because channels rotate in pairs; use "
             f"{max(2, rotary_dim + rotary_dim % 2)}"
@@ -103,7 +103,10 @@ def check_dim_and_base(rotary_dim: int, base: Decimal | float, name: str = "rota
     check_base(base, "base")
 
 
-check_base = such_that(lambda base: 1 < base < math.inf, "be finite and above 1; 10000 is the usual value")
+check_base = such_that(
+    lambda base: (is_number(base) or isinstance(base, Decimal)) and 1 < base < math.inf,
+    "be finite and above 1; 10000 is the usual value",
+)
 Base = Annotated[float, check_base]
 """The base of the frequencies of a rotation."""
 
