@@ -28,7 +28,7 @@ def test_mutated_texts(count: int) -> None:
     [
         ("window(size=1)", "cannot create an encoding with heads=4, size=1: 'int' object is not iterable"),
         ("layoutlm(buckets=1)", "cannot create an encoding with heads=4, buckets=1"),
-        ("cope(std=-0.5)", "cannot create an encoding with head_dim=8, heads=4, std=-0.5"),
+        ("cope(std=-0.5)", "std=-0.5 must be between 0 and 1e30, so that entries are finite"),
         ("inkling(clip='a')", "clip='a' must be a number"),
         ("sinusoidal-grid(axes=0.5)", "cannot create an encoding with width=32, axes=0.5"),
         ("rotary(axes=3)", "cannot create an encoding with head_dim=8, pairing='half', axes=3"),
