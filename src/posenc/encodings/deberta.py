@@ -3,13 +3,14 @@
 
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
-K and Q have a row of D numbers for each of 2N buckets. The sum has three terms, so DeBERTa's checkpoints use the
-scale 1/√(3D): pass ``softmax_scale=(3 * head_dim) ** -0.5``. The function δ leaves distances up to m = N/2
-unchanged and maps any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, where M is ``max_distance``. The
-bucket has the sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, limited to 0 … 2N
-− 1. Behind the query, all buckets δ ≥ N − 1 therefore share the last row; ahead of the query, bucket δ = −(N − 1)
-has row 1, and all buckets δ ≤ −N share row 0. The authors' code takes the logarithm in floating point; here the
-largest distance of every bucket is computed in integers, so that every dtype gets the same buckets.
+K and Q have a row of D numbers for each of 2N buckets. DeBERTa's checkpoints use the scale 1/√(tD), where t is the
+number of terms: t = 3 (pass ``softmax_scale=(3 * head_dim) ** -0.5``), or t = 2 if ``pos_att_type`` has only one
+entry; the table of the missing term is then zero. The function δ leaves distances up to m = N/2 unchanged and maps
+any larger distance n to bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, where M is ``max_distance``. The bucket has the
+sign of p_i − p_j (query − key, the opposite of T5). The row of the table is δ + N, limited to 0 … 2N − 1. Behind
+the query, all buckets δ ≥ N − 1 therefore share the last row; ahead of the query, bucket δ = −(N − 1) has row 1,
+and all buckets δ ≤ −N share row 0. The authors' code takes the logarithm in floating point; here the largest
+distance of every bucket is computed in integers, so that every dtype gets the same buckets.
 
 Checkpoints store one 2N × C table for all layers. Each layer computes K and Q from this table with its projections
 of keys and queries, or with two additional projections. Here every layer stores K and Q: ``keys`` is the table
@@ -67,7 +68,8 @@ class DeBERTa(RelativeTable):
         max_distance: M; on each side, distances of at least M−1 share a bucket. 512 in DeBERTa-v3
             (``max_relative_positions``).
         std: tables are initialised from N(0, std²).
-        softmax_scale: the factor that multiplies all three terms; 1/√D by default, 1/√(3D) in checkpoints.
+        softmax_scale: the factor that multiplies all three terms; 1/√D by default, 1/√(3D) or 1/√(2D) in
+            checkpoints.
     """
 
     name: ClassVar[str] = "deberta"
