@@ -220,6 +220,10 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
     (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
     (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs of channels, but rotary_dim=10"),
     (
+        lambda: Rotary(10, pairing="half", axes=AxisMap((0, 1), (0, 0), (1, 1), units=("1/2", 3))),
+        r"axes=AxisMap\(\(0, 1\), \(0, 0\), \(1, 1\), units=\('1/2', '3'\)\) has 2 pairs of channels",
+    ),
+    (
         lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
         r"has shape \(4,\); this encoding has 2 axes, so positions must be of shape \(2, T\) or \(2, B, T\)",
     ),
