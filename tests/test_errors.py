@@ -31,5 +31,6 @@ def test_every_exception_survives_pickle_and_copies(kind: type[PosencError]) -> 
 
 
 def test_a_message_lists_no_more_names_than_are_read() -> None:
-    said = str(UnknownName("model_type", "zzz", [f"model{i}" for i in range(402)]))
-    assert said.endswith("model98, model99 and 302 more")
+    assert str(UnknownName("model_type", "zzz", (f"model{i}" for i in range(402)))).endswith(
+        "model98, model99 and 302 more"
+    )

@@ -160,6 +160,36 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
         lambda: LearnedRotary(8, pairing="half", groups=2).at(arange(2)).slice_heads(0, 1),
         "number of query heads, a multiple of groups=2, but the encoding has heads=None; pass heads= when",
     ),
+    (
+        lambda: FoPE(8, 64, pairing="half", groups=4, heads=8).at(arange(2)).slice_heads(4, 8).slice_heads(4, 8),
+        "first=4 and last=8 must be within the 4 heads of the rotation; count heads from 0",
+    ),
+    (
+        lambda: Layers({"a": FoX(8, 2), "a_1": NoPE()}, ("a_1", "a"), layers=2),
+        "the layer type 'a_1', but this is also the name of layer 1, of type 'a', in by_name; rename",
+    ),
+    *(
+        (lambda limits=limits: Layers({"a": NoPE()}, ("a",), **limits), message)
+        for limits, message in (
+            ({"windows": 8}, r"windows is 8; expected a dict from layer types to numbers of tokens, such as \{'l"),
+            ({"windows": {"a": 0}}, r"windows\['a'\]=0 must be at least 1"),
+            ({"chunks": {"a": 0}}, r"chunks\['a'\]=0 must be at least 1"),
+            ({"chunks": {"a": 2.5}}, r"chunks\['a'\]=2.5 must be an integer"),
+        )
+    ),
+    (lambda: Rotary(8, pairing="half", axes=(2, 2)), r"axes is \(2, 2\); expected posenc.encodings.axes.AxisMap"),
+    (lambda: Window(2, size=7), r"size is 7; expected collections.abc.Sequence\[int\]$"),
+    (lambda: Stack([ROPE]), r"got \['list'\]; pass the encodings one by one: posenc.Stack\(rope, alibi\)$"),
+    *(
+        (
+            lambda act=act: act(HEADS.to(torch.float8_e4m3fn)),
+            r"q is torch.float8_e4m3fn; expected .* use q.float\(\)",
+        )
+        for act in (
+            lambda q: attention(q, q, q, NoPE().at(arange(3))),
+            lambda q: ROPE.at(arange(3)).rotate(q, q),
+        )
+    ),
     (lambda: PoPE(8, 2, rotary_dim=9), r"rotary_dim=9 must be between 1 and head_dim=8"),
     (
         lambda: PoPE(8, 2).at(arange(2)).rotate(THREE_HEADS, THREE_HEADS),

@@ -6,6 +6,7 @@ import torch
 import posenc
 from posenc import (
     ALiBi,
+    FoPE,
     FoX,
     Kerple,
     Layers,
@@ -29,12 +30,9 @@ def rope() -> Rotary:
 def test_a_stack_declares_what_its_parts_declare_together() -> None:
     stack = Stack(Sinusoidal(32), rope(), FoX(32, 4))
     assert stack.acts_on == ("embeddings", "queries_keys", "bias")
-    assert not stack.relative
-    assert stack.needs_content
-    assert stack.per_layer
-    assert Stack(rope(), NoPE()).relative
-    assert not Stack(rope(), Shaw(8, 4)).relative, "rotated queries read offsets differently at every position"
-    assert Stack(rope(), Kerple(4)).relative
+    assert (stack.relative, stack.needs_content, stack.per_layer) == (False, True, True)
+    # Rotated queries read Shaw's offsets differently at every position.
+    assert [Stack(rope(), part).relative for part in (NoPE(), Shaw(8, 4), Kerple(4))] == [True, False, True]
 
 
 def test_scales_multiply_and_biases_add() -> None:
@@ -65,8 +63,7 @@ def test_layers_inside_a_composition_stay_layers() -> None:
     for here, nothing in (placed[0], placed[1]), (placed[0].slice_heads(4, 8), placed[1].slice_heads(4, 8)):
         assert not torch.equal(here.rotate(q, q)[0], q)
         assert torch.equal(nothing.rotate(q, q)[0], q)
-        assert here.window == 3
-        assert nothing.window is None
+        assert (here.window, nothing.window) == (3, None)
     assert torch.equal(here.bias.rows(0, 5, 5), ALiBi(8).at(arange(5)).bias.rows(0, 5, 5)[:, 4:])
 
 
@@ -89,8 +86,7 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     assert told[0].endswith("window 9")
     assert [kind for kind in layers.names if kind.startswith("fox")] == ["fox_2", "fox_5"]
     assert layers.by_name["fox_2"].weight is not layers.by_name["fox_5"].weight
-    placed = layers.at(arange(3))
-    assert [placed[i].window for i in range(3)] == [9, 9, None]
+    assert [layers.at(arange(3))[i].window for i in range(3)] == [9, 9, None]
     assert for_layers(rope(), 3).name == "rotary"
     assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
 
@@ -109,6 +105,14 @@ def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(
     assert [shared[i] for i in range(3)] == 3 * [shared]
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 4), (2, 4), (0, 2), (1, 2), (3, 4)])
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
+def test_a_slice_of_a_slice_has_the_rotations_of_its_heads(groups: int, first: int, last: int) -> None:
+    placed, q = FoPE(8, 64, pairing="half", groups=groups, heads=8).at(arange(5)), torch.randn(1, 8, 5, 8)
+    got = placed.slice_heads(4, 8).slice_heads(first, last).rotate(q[:, 4 + first : 4 + last], None)[0]
+    assert torch.equal(got, placed.rotate(q, None)[0][:, 4 + first : 4 + last])
+
+
 @pytest.mark.parametrize("text", ["fox", "t5(shared=False)", "shaw", "deberta", "kerple", "cope"])
 def test_every_layer_draws_its_own_parameters(text: str) -> None:
     """Constructed, and reset afterwards; the first layer has those of the pattern."""
@@ -117,6 +121,7 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
         drawn = [next(iter(layered.layer(i).parameters())).detach().clone() for i in range(3)]
         assert not any(torch.equal(drawn[i], drawn[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
         layered.reset_parameters()
+    assert layered.with_settings(windows={layered.layer_types[0]: 4}).encodings == layered.encodings
     pattern = FoX(8, 2)
     assert torch.equal(for_layers(pattern, 2).layer(0).weight, pattern.weight)
 

@@ -82,10 +82,14 @@ def test_what_is_still_on_meta_is_refused(loaded: bool) -> None:
         if loaded:
             encoding.load_state_dict(state, assign=True)
         if any(x.is_meta for x in (*encoding.parameters(), *encoding.buffers())):
-            what = (
-                r"positions is on cpu but the encoding's .* is on meta; load weights, and call encoding.reset_buff"
-            )
-            with annotations_unchecked(), pytest.raises(InvalidArgument, match=what):
+            with (
+                annotations_unchecked(),
+                pytest.raises(
+                    InvalidArgument,
+                    match=r"positions is on cpu but the encoding's .* is on meta; load weights, and call "
+                    r"encoding.reset_buff",
+                ),
+            ):
                 encoding.at(case.plain(9))
             encoding.reset_buffers("cpu" if loaded else "meta")
             encoding.at(case.plain(9).to("cpu" if loaded else "meta"))

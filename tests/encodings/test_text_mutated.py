@@ -26,12 +26,12 @@ def test_mutated_texts(count: int) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("window(size=1)", "cannot create an encoding with heads=4, size=1: 'int' object is not iterable"),
-        ("layoutlm(buckets=1)", "cannot create an encoding with heads=4, buckets=1"),
+        ("window(size=1)", r"size is 1; expected collections.abc.Sequence\[int\]$"),
+        ("layoutlm(buckets=1)", r"buckets is 1; expected collections.abc.Sequence\[int\]$"),
         ("cope(std=-0.5)", "std=-0.5 must be between 0 and 1e30, so that entries are finite"),
         ("inkling(clip='a')", "clip='a' must be a number"),
-        ("sinusoidal-grid(axes=0.5)", "cannot create an encoding with width=32, axes=0.5"),
-        ("rotary(axes=3)", "cannot create an encoding with head_dim=8, pairing='half', axes=3"),
+        ("sinusoidal-grid(axes=0.5)", "axes is 0.5; expected posenc.encodings.axes.AxisMap or NoneType$"),
+        ("rotary(axes=3)", "axes is 3; expected posenc.encodings.axes.AxisMap or NoneType$"),
         (
             "rotary(axes=axial(2, 2, unis=(1, 2)))",
             "unknown argument of axial 'unis'; did you mean 'units'",

@@ -25,7 +25,8 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(
-                f"{self.name} must be built from encodings; got {[type(part).__name__ for part in parts]}"
+                f"{self.name} must be built from encodings; got {[type(part).__name__ for part in parts]}; pass "
+                "the encodings one by one: posenc.Stack(rope, alibi)"
             )
         self._settings = {}  # ``settings`` reads the parts instead, since they may change
         self.per_layer = any(part.per_layer for part in parts)
@@ -86,11 +87,8 @@ class Composed(Encoding):
 
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
-        placed = []
-        for part in self.encodings:
-            q = self._for(part, q_positions)
-            placed.append(part.placed(q, q if same else self._for(part, k_positions), dtype))
-        return tuple(placed)
+        at = [(part, self._for(part, q_positions)) for part in self.encodings]
+        return tuple([part.placed(q, q if same else self._for(part, k_positions), dtype) for part, q in at])
 
     def _for(self, part: Encoding, positions: Positions) -> Positions:
         """Return the positions for a part: positions on all axes, or only on axis 0 if the part has one axis."""

@@ -13,7 +13,8 @@ Callers and tests (``posenc.laws``) rely on the class attributes in which an enc
 
 import itertools
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar, TypeVar, final
+from inspect import formatannotation
+from typing import Any, ClassVar, TypeVar, final, get_origin
 
 import torch
 import torch.fx
@@ -21,7 +22,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from posenc.arguments import ArgumentType, argument, bound, instance, parameters_of, refused, shown
+from posenc.arguments import (
+    PLAIN,
+    ArgumentType,
+    argument,
+    bound,
+    instance,
+    parameters_of,
+    plain_types,
+    refused,
+    shown,
+)
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument, PosencError, first_line
@@ -47,6 +58,11 @@ class EncodingType(ArgumentType, ABCMeta):
         except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
             if isinstance(error, PosencError) or not ours:
                 raise
+            for name, value in given.arguments.items():
+                kinds = plain_types(given.signature.parameters[name].annotation)
+                classes = tuple(get_origin(kind) or kind for kind in kinds)
+                if all(isinstance(kind, type) and kind not in PLAIN for kind in classes):
+                    instance(value, classes, name, " or ".join(map(formatannotation, kinds)))
             values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
             raise InvalidArgument(
                 f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected types"
@@ -101,22 +117,16 @@ class Encoding(ConstantBuffers, metaclass=EncodingType):
     """Whether every layer needs its own module with its own parameters."""
 
     scaling: Scaling | None = None
-    """The rule that sets the frequencies; None if the encoding has no frequencies that can be scaled for a longer
-    context.
-    """
+    """The rule that sets the frequencies; None if there are none that can be scaled for a longer context."""
 
     position_limit: int = LIMIT
     """The smallest position that the encoding does not support."""
 
     places: tuple[int, ...] = ()
-    """The number of positions on each axis, if the axes differ; ``position_limit`` is then the smallest of these
-    numbers.
-    """
+    """The number of positions on each axis, if the axes differ; ``position_limit`` is then the smallest."""
 
     past_limit: str = ""
-    """The end of the error message for a position beyond the limit; by default, the message states the last
-    position.
-    """
+    """The end of the error message for a position beyond the limit; by default, it states the last position."""
 
     _settings: dict[str, Any]
 
@@ -269,8 +279,7 @@ _SHARDED = (
 
 
 def _reset_below(module: nn.Module) -> None:
-    """Reset every child that has ``reset_parameters``; for children without that method, such as containers, reset
-    their children."""
+    """Call ``reset_parameters`` of every child; if a child lacks that method, as containers do, of its children."""
     for child in module.children():
         reset = getattr(child, "reset_parameters", None)
         _reset_below(child) if reset is None else reset()

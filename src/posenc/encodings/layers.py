@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.arguments import at_least, one_of, refused, such_that
+from posenc.arguments import at_least, instance, one_of, refused, shown, such_that
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
@@ -49,6 +49,12 @@ class PlacedLayers(Placed):
         return x
 
 
+def _lengths(value: Any, name: str) -> dict[str, int]:
+    """Return numbers of tokens by layer type; raise an error unless each is an integer of at least 1."""
+    instance(value, Mapping, name, "a dict from layer types to numbers of tokens, such as {'local': 4096}")
+    return {layer_type: at_least(1)(n, f"{name}[{layer_type!r}]") for layer_type, n in value.items()}
+
+
 @final
 class Layers(Composed):
     """One encoding per layer type, and the type of every layer, as in the ``layer_types`` of transformers' configs.
@@ -77,8 +83,11 @@ class Layers(Composed):
         encodings: Annotated[
             Mapping[str, Encoding],
             such_that(
-                lambda given: isinstance(given, Mapping) and given,
-                "be a dict of one encoding per layer type; write Layers({'rope': rope}, ('rope',), layers=n)",
+                lambda given: (
+                    isinstance(given, Mapping) and given and all(isinstance(x, Encoding) for x in given.values())
+                ),
+                "be a dict of one encoding per layer type, NoPE() for none; write Layers({'rope': rope}, "
+                "('rope',), layers=n)",
             ),
         ],
         layer_types: Annotated[
@@ -89,8 +98,8 @@ class Layers(Composed):
             ),
         ],
         *,
-        windows: Mapping[str, int] | None = None,
-        chunks: Mapping[str, int] | None = None,
+        windows: Annotated[Mapping[str, int] | None, _lengths] = None,
+        chunks: Annotated[Mapping[str, int] | None, _lengths] = None,
         layers: Annotated[int | None, at_least(1)] = None,
     ) -> None:
         windows, chunks = dict(windows or {}), dict(chunks or {})
@@ -107,6 +116,11 @@ class Layers(Composed):
         modules = {name: encoding for name, encoding in encodings.items() if name not in per_layer}
         for i, layer_type in enumerate(type_of_layer):
             if layer_type in per_layer:
+                if names[i] in modules:
+                    raise InvalidArgument(
+                        f"encodings has the layer type {names[i]!r}, but this is also the name of layer {i}, of "
+                        f"type {layer_type!r}, in by_name; rename one of these layer types"
+                    )
                 modules[names[i]] = copy.deepcopy(encodings[layer_type])
                 if i != layer_types.index(layer_type):
                     modules[names[i]].reset_parameters()
@@ -123,16 +137,19 @@ class Layers(Composed):
         """The arguments from which this object can be rebuilt. If every layer of a type has its own module,
         ``encodings`` contains the module of the first of these layers.
         """
-        first: dict[str, Encoding] = {}
-        for name, part in self.by_name.items():
-            first.setdefault(self.type_of[name], part)
+        first = {self.type_of[name]: part for name, part in reversed(self.by_name.items())}
         return {
-            "encodings": first,
+            "encodings": dict(reversed(first.items())),
             "layer_types": self.layer_types,
             "windows": self.windows,
             "chunks": self.chunks,
             "layers": self.layers,
         }
+
+    def with_settings(self, **changes: Any) -> "Layers":
+        other = super().with_settings(**changes)
+        own = {} if "encodings" in changes else self.by_name
+        return other._of(tuple(own.get(name, part) for name, part in other.by_name.items()))  # type: ignore[return-value]
 
     @property
     def by_name(self) -> dict[str, Encoding]:
@@ -152,11 +169,12 @@ class Layers(Composed):
         """Apply ``Encoding.with_scaling`` to the modules in ``stretched``. If ``scaling`` equals the attribute
         ``scaling`` of this object, every module keeps its own scaling, and only ``phases`` changes.
         """
-        parts = self.by_name
-        for name in self.stretched:
-            unchanged = scaling == self.scaling
-            parts[name] = parts[name].with_scaling(parts[name].scaling if unchanged else scaling, phases)
-        other = self._of(tuple(parts.values()))
+        scaled = {
+            name: part.with_scaling(part.scaling if scaling == self.scaling else scaling, phases)
+            for name, part in self.by_name.items()
+            if name in self.stretched
+        }
+        other = self._of(tuple((self.by_name | scaled).values()))
         other.scaling = scaling
         return other
 
@@ -177,26 +195,30 @@ class Layers(Composed):
 
     def describe(self) -> str:
         """Return one line for each run of identical layers, with their indices, type, encoding and window."""
-        lines, first = [], 0
-        for layer_type, run in groupby(self.type_of[name] for name in self.name_of_layer):
-            last = first + len(list(run)) - 1
-            which = f"layer {first}" if first == last else f"layers {first}–{last}"
+        lines = []
+        for layer_type, run in groupby(enumerate(self.name_of_layer), lambda layer: self.type_of[layer[1]]):
+            (first, _), *others = run
+            which = f"layers {first}–{others[-1][0]}" if others else f"layer {first}"
             window = f", window {self.windows[layer_type]}" if layer_type in self.windows else ""
             window += f", chunk {self.chunks[layer_type]}" if layer_type in self.chunks else ""
             what = self.layer(first).describe()
             name = re.split(r"[(,]", layer_type.removeprefix("local("))[0]
             named = what if name == what.split(":")[0] else f"{layer_type}: {what}"
             lines.append(f"{which}: {named}{window}")
-            first = last + 1
         return "\n".join(lines)
 
     def extra_repr(self) -> str:
-        settings = {"layer_types": self.layer_types, "windows": self.windows, "chunks": self.chunks}
-        return ", ".join(f"{name}={value}" for name, value in settings.items() if value)
+        return ", ".join(
+            f"{name}={self.settings[name]}" for name in ("layer_types", "windows", "chunks") if self.settings[name]
+        )
 
 
 def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:
     """Return the name of the module for a layer."""
+    if not hasattr(layer, "__index__"):
+        raise InvalidArgument(
+            f"layer={shown(layer)} must be the index of a layer, such as 0; by_name holds encodings by layer type"
+        )
     if layers is not None and not -layers <= layer < layers:
         raise InvalidArgument(
             f"layer={layer} is not a layer of this encoding, which was built for layers={layers}; build the "
@@ -215,6 +237,5 @@ def for_layers(encoding: Encoding, layers: int | None) -> Encoding:
     """Return the encoding for a model with this many layers: ``Layers`` with one module per layer if the encoding
     declares ``per_layer``, or else the encoding itself.
     """
-    if layers is None or not encoding.per_layer:
-        return encoding
-    return Layers({encoding.name: encoding}, (encoding.name,), layers=layers)
+    own = layers is not None and encoding.per_layer
+    return Layers({encoding.name: encoding}, (encoding.name,), layers=layers) if own else encoding

@@ -269,8 +269,10 @@ class Placed(Pytree):
                 f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of positions; "
                 "pass one row per sequence, or one row for all sequences"
             )
-        if not x.is_floating_point():
-            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating-point dtype, such as torch.float32")
+        if not x.is_floating_point() or x.dtype.itemsize == 1:  # torch does not promote float8
+            raise InvalidArgument(
+                f"{name} is {x.dtype}; expected a floating-point dtype of at least 16 bits; use {name}.float()"
+            )
         if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
             raise InvalidArgument(
                 f"{name} is on {x.device} but the encoding was placed on {positions.device}; move {name} with "

@@ -134,8 +134,7 @@ class PlacedTables(Placed):
                 f"T={positions.shape[-1]} and at most {self.encoding.head_dim // self.channels} pairs; got "
                 f"{', '.join(parts)}"
             )
-        cos, sin = made
-        return Tables(insert_head_axis(cos), insert_head_axis(sin)) if cos.dim() == 3 else Tables(cos, sin)
+        return Tables(*[insert_head_axis(table) for table in made])
 
     def _fit(self, made: Any, positions: Positions) -> bool:
         """Return whether ``made`` consists of two tensors, cos and sin, whose shape, dtype and device fit these
@@ -173,6 +172,7 @@ class PlacedRotation(PlacedTables):
     ) -> None:
         super().__init__(encoding, q_positions, k_positions, dtype)
         self.softmax_factor, self.of_groups = encoding.softmax_factor, slice(0, encoding.groups)
+        self.of_heads = slice(0, encoding.heads)
         self._step: Step | None = None
 
     def slice_heads(self, first: int, last: int) -> Placed:
@@ -185,14 +185,19 @@ class PlacedRotation(PlacedTables):
                 f"slice_heads needs the model's number of query heads, a multiple of groups={groups}, but the "
                 f"encoding has heads={heads}; pass heads= when you build the encoding"
             )
-        size = heads // groups
-        cuts = first % size or last % size
-        if cuts and first // size != (last - 1) // size:
+        size, start = heads // groups, self.of_heads.start
+        begin, end = start + first, start + last
+        if end > self.of_heads.stop:
+            raise InvalidArgument(
+                f"first={first} and last={last} must be within the {self.of_heads.stop - start} heads of the "
+                "rotation; count heads from 0, and build the encoding for all heads of the model"
+            )
+        if (begin % size or end % size) and begin // size != (end - 1) // size:
             raise InvalidArgument(
                 f"first={first} and last={last} split groups of {size} heads; slice whole groups, or heads "
                 "within one group"
             )
-        sliced.of_groups = slice(first // size, (last - 1) // size + 1)
+        sliced.of_heads, sliced.of_groups = slice(begin, end), slice(begin // size, (end - 1) // size + 1)
         return sliced
 
     def rotate(

@@ -136,7 +136,7 @@ def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
                 f"out is {at.dtype} {tuple(at.shape)} on {at.device} but its input is {x.dtype} {tuple(x.shape)} "
                 f"on {x.device}; pass a tensor like the input, or the input itself to rotate in place"
             )
-        if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
+        if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)) and at.numel():
             raise InvalidArgument(
                 f"out has shape {tuple(at.shape)} and strides {at.stride()}, so several of its elements "
                 "share memory; pass a tensor without overlap, such as its clone()"
