@@ -101,6 +101,21 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: posenc.NoPE().with_settings(theta=1.0), "unknown argument of NoPE 'theta'"),
     (lambda: posenc.attention(Q, Q, Q, causal=True), "placed is None; place the encoding first: encoding.at"),
     (lambda: posenc.attention(Q, Q, Q, PLACED, is_causal=True), "'is_causal'; did you mean 'causal'?"),
+    (lambda: posenc.scores(Q, Q, causal=True), "placed is None; place the encoding first: encoding.at"),
+    (lambda: posenc.scores(Q, Q, PLACED, is_causal=True), "argument of scores 'is_causal'; did you mean 'causal'?"),
+    (lambda: posenc.scores(Q, Q.half(), PLACED), "q is .*32 and k is .*16; q and k must have the same dtype: cast"),
+    (lambda: posenc.ring_attention(Q, Q, Q, PLACED), r"group=None has no ranks yet; .*init_process_group\(…\)"),
+    *(
+        (lambda act=act: act("rope"), "layer='rope' must be the index of a layer, such as 0; by_name holds")
+        for act in (LAYERED.layer, lambda layer: LAYERED.at(arange(10))[layer])
+    ),
+    *(
+        (
+            lambda none=none: Layers({"a": none}, ("a",)),
+            r"must be a dict of .* per layer type, NoPE\(\) for none; w",
+        )
+        for none in (None, "rotary")
+    ),
     (lambda: posenc.attention(Q, Q, Q, PLACED, key_mask=TRUE[0]), r"the mask: mask=posenc.Mask\(…\)"),
     (lambda: posenc.attention(Q, Q, Q, PLACED, attn_mask=Q), r"'attn_mask'.*mask=posenc.Mask\(dense=…\)"),
     (

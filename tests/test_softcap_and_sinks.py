@@ -194,9 +194,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
     (
         {"sinks": torch.zeros(3)},
-        r"sinks is torch.float32 of shape \(3,\); expected one float for each of the 4 heads",
+        r"sinks is torch.float32 \(3,\) on cpu; expected a tensor with one float for each of the 4 heads of q",
     ),
     ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
+    ({"sinks": [0.0] * 4}, r"sinks is \[0.0, 0.0, 0.0, 0.0\]; expected a tensor with one float for each of the 4"),
     (
         {"sinks": torch.zeros(4), "dropout": 0.1},
         "dropout=0.1 cannot be combined with return_logsumexp, sinks or remapped positions, because",
@@ -207,12 +208,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("call", [attention, explain])
 @pytest.mark.parametrize(("asked", "message"), REFUSED)
-def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: str) -> None:
+def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: str, call: Any) -> None:
     for encoding in (posenc.NoPE(), posenc.ALiBi(H)):
-        for call in (attention, explain):
-            with pytest.raises(InvalidArgument, match=message):
-                call(*heads(dtype=torch.float32), encoding.at(arange(9)), causal=True, **asked)
+        with pytest.raises(InvalidArgument, match=message):
+            call(*heads(dtype=torch.float32), encoding.at(arange(9)), causal=True, **asked)
+
+
+@pytest.mark.parametrize("encoding", [posenc.NoPE(), posenc.ALiBi(H)], ids=repr)
+def test_autocast_rounds_the_queries_and_keys_of_scores_and_nothing_else(encoding: posenc.Encoding) -> None:
+    placed, (q, k, _) = encoding.at(arange(9)), heads(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = scores(q, k, placed, causal=True)
+    torch.testing.assert_close(got, scores(q.bfloat16(), k.bfloat16(), placed, causal=True), rtol=0, atol=0)
 
 
 def test_what_cuda_takes() -> None:

@@ -173,9 +173,9 @@ def explain(
     ways = _prepared(chosen, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
     if len(ways) == 1:
         return ways[0][0]
-    merged = "; ".join([str(explanation) for explanation, _ in ways])
     return ways[0][0]._replace(
-        reason=f"{len(ways)} parts, each with its own positions, whose results are merged: {merged}"
+        reason=f"{len(ways)} parts, each with its own positions, whose results are merged: "
+        + "; ".join([str(explanation) for explanation, _ in ways])
     )
 
 
@@ -237,17 +237,29 @@ def _prepared(
         settings = replace(settings, needs_logsumexp=True)
     results = []
     for q, k, placed, mask in calls:
-        if autocast:
-            # Only q, k and v are rounded. Autocast would also round the bias to 16 bits, in which neighbouring
-            # large distances become equal.
-            q, k, v = (x.to(attended_dtype(x)) for x in (q, k, v))
-        if not q.dtype == k.dtype == v.dtype:
-            raise InvalidArgument(
-                f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}; q, k and v must have the same dtype: cast "
-                "the results of your own rotation, or keys and values from a cache, with .to(…)"
-            )
+        if autocast or not q.dtype == k.dtype == v.dtype:
+            q, k, v = rounded(q, k, v)
         if not SHARES_KEYS and q.is_cpu and torch.is_grad_enabled():
             k, v = (repeat_kv(x, q.shape[1]) for x in (k, v))
         with torch.autocast(device, enabled=False) if autocast else nullcontext():
             results.append(take(q, k, v, placed, mask, scale, settings))
     return results
+
+
+def rounded(*qkv: Tensor) -> list[Tensor]:
+    """Return q, k and v, or q and k alone, in autocast's dtype, or unchanged without autocast.
+
+    Only these tensors are rounded: autocast would also round the bias to 16 bits, in which neighbouring large
+    distances become equal, so the computation itself must run with autocast off.
+
+    Raises:
+        InvalidArgument: the dtypes of the results differ.
+    """
+    result = [x.to(attended_dtype(x)) for x in qkv]
+    if any([x.dtype != result[0].dtype for x in result]):  # noqa: C419  torch 2.8 compiles no generators
+        raise InvalidArgument(
+            " and ".join([f"{name} is {x.dtype}" for name, x in zip("qkv", result, strict=False)])
+            + f"; {'q, k and v' if len(qkv) == 3 else 'q and k'} must have the same dtype: cast the results of "
+            "your own rotation, or keys and values from a cache, with .to(…)"
+        )
+    return result

@@ -284,10 +284,9 @@ def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
 
 def check_sinks(sinks: Tensor, q: Tensor) -> None:
     """Raise an error unless ``sinks`` contains one logit per query head."""
-    if sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
+    if not isinstance(sinks, Tensor) or sinks.shape != q.shape[1:2] or not sinks.is_floating_point():
         raise InvalidArgument(
-            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected one float for each of the "
-            f"{q.shape[1]} heads of q"
+            f"sinks is {form(sinks)}; expected a tensor with one float for each of the {q.shape[1]} heads of q"
         )
     if sinks.device != q.device:
         raise InvalidArgument(f"sinks is on {sinks.device} but q is on {q.device}; move sinks with .to(…)")

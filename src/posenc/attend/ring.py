@@ -65,6 +65,11 @@ def ring_attention(
         InvalidArgument: as in ``attention``; also if the ranks do not have S keys in total, if the mask needs
             ``q_order`` and ``k_order`` but lacks them, or if the bias reads the scores of all keys (CoPE).
     """
+    if not dist.is_initialized():
+        raise InvalidArgument(
+            f"group={group} has no ranks yet; call torch.distributed.init_process_group(…) first, or use "
+            "posenc.attention in a single process"
+        )
     ranks, n = dist.get_world_size(group), k.shape[2]
     S, mask = ranks * n, Mask() if mask is None else mask
     _check_ring(placed, mask, ranks, n)
