@@ -148,8 +148,8 @@ class Layers(Composed):
 
     def with_settings(self, **changes: Any) -> "Layers":
         other = super().with_settings(**changes)
-        own = {} if "encodings" in changes else self.by_name
-        return other._of(tuple(own.get(name, part) for name, part in other.by_name.items()))  # type: ignore[return-value]
+        current = {} if "encodings" in changes else self.by_name
+        return other._of(tuple(current.get(name, part) for name, part in other.by_name.items()))  # type: ignore[return-value]
 
     @property
     def by_name(self) -> dict[str, Encoding]:
@@ -237,5 +237,5 @@ def for_layers(encoding: Encoding, layers: int | None) -> Encoding:
     """Return the encoding for a model with this many layers: ``Layers`` with one module per layer if the encoding
     declares ``per_layer``, or else the encoding itself.
     """
-    own = layers is not None and encoding.per_layer
-    return Layers({encoding.name: encoding}, (encoding.name,), layers=layers) if own else encoding
+    separate = layers is not None and encoding.per_layer
+    return Layers({encoding.name: encoding}, (encoding.name,), layers=layers) if separate else encoding
