@@ -177,8 +177,8 @@ NUMBERS: list[tuple[Callable[[], object], str]] = [
             ({"chunks": {"a": 2.5}}, r"chunks\['a'\]=2.5 must be an integer"),
         )
     ),
-    (lambda: Rotary(8, pairing="half", axes=(2, 2)), r"axes is \(2, 2\); expected posenc.encodings.axes.AxisMap"),
-    (lambda: Window(2, size=7), r"size is 7; expected collections.abc.Sequence\[int\]$"),
+    (lambda: Rotary(8, pairing="half", axes=(2, 2)), r"axes is \(2, 2\); expected AxisMap"),
+    (lambda: Window(2, size=7), r"size is 7; expected Sequence\[int\]$"),
     (lambda: Stack([ROPE]), r"got \['list'\]; pass the encodings one by one: posenc.Stack\(rope, alibi\)$"),
     *(
         (

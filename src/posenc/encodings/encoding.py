@@ -12,6 +12,7 @@ Callers and tests (``posenc.laws``) rely on the class attributes in which an enc
 """
 
 import itertools
+import re
 from abc import ABCMeta, abstractmethod
 from inspect import formatannotation
 from typing import Any, ClassVar, TypeVar, final, get_origin
@@ -62,7 +63,8 @@ class EncodingType(ArgumentType, ABCMeta):
                 kinds = plain_types(given.signature.parameters[name].annotation)
                 classes = tuple(get_origin(kind) or kind for kind in kinds)
                 if all(isinstance(kind, type) and kind not in PLAIN for kind in classes):
-                    instance(value, classes, name, " or ".join(map(formatannotation, kinds)))
+                    words = " or ".join(map(formatannotation, kinds))
+                    instance(value, classes, name, re.sub(r"(\w+\.)+|(?<=None)Type", "", words))
             values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
             raise InvalidArgument(
                 f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected types"

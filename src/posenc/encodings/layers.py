@@ -73,7 +73,7 @@ class Layers(Composed):
 
     ``by_name`` holds every module by its layer type, or by ``"type_i"`` if layer i has its own module.
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3; with
-    ``chunks={"rope": 8192}`` it is Llama 4.
+    ``chunks={"rope": 8192}``, and ``QueryScale`` in place of ``NoPE``, it is Llama 4.
     """
 
     name: ClassVar[str] = "layers"
