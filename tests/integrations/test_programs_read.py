@@ -43,6 +43,8 @@ from support.served import (
 SHARPER = 0.1 * math.log(4) + 1
 BARE = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
 PAIR = {"mscale": 1.0, "mscale_all_dim": 0.5}
+INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
+BASE_INSIDE = {"rope_type": "linear", "rope_theta": 3.0, "factor": 4.0}
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 4.0,
@@ -152,7 +154,7 @@ def test_servers_compute_what_is_read_of_them(program: Any, script: str, version
 def test_mlx_computes_what_is_read_of_it(version: str) -> None:
     older = [
         {**config, "rope_theta": BASE, "rope_scaling": config.get("rope_parameters"), "rope_parameters": None}
-        for config in ASKED
+        for config in [*ASKED, rope(**BASE_INSIDE)]
     ]
     configs = [config for config in (*ASKED, *older) if config.get("rope_scaling") != {"rope_theta": BASE}]
     if version == "0.28.4":
@@ -631,6 +633,33 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             "",
             "rope_type 'linear' of a DeepSeek model as YaRN, and fails without",
         ),
+        (
+            mlx,
+            {
+                **OLDER,
+                "model_type": "ministral3",
+                "rope_parameters": {**INSIDE, ORIGINAL: 64, "llama_4_scaling_beta": 1},
+            },
+            "",
+            "reads rope_theta in rope_parameters, which has no default; add rope_theta there",
+        ),
+        *(
+            (transformers, {**OLDER, "model_type": name, "rope_scaling": {**YARN, **more}}, version, "add head_dim")
+            for name, version, more in (
+                ("mixtral", "4.57.6", {}),
+                ("mixtral", "5.23.0", {"rope_type": "dynamic", ORIGINAL: None}),
+                ("minimax", "5.23.0", {}),
+                ("mistral", "4.57.6", {}),
+                ("ministral", "5.23.0", {}),
+                ("hunyuan_v1_dense", "4.57.6", {}),
+            )
+        ),
+        (
+            mlx,
+            {**OLDER, "rope_scaling": {**LISTS, "rope_type": "longrope"}, ORIGINAL: LENGTH},
+            "",
+            f"{ORIGINAL} is not read by mlx-lm .* outside the rope dictionary",
+        ),
         (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
         (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
         (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),
@@ -792,7 +821,6 @@ OLMO3 = {**OLDER, **KINDS, "model_type": "olmo3", "rope_theta": 1e6}
 OF_OLMO3 = {name: {"rope_type": "default", "rope_theta": 1e6} for name in KINDS["layer_types"]}
 PHIMOE_LISTS = {"type": "longrope", **LISTS, "short_mscale": 1.25, "long_mscale": 1.25, ORIGINAL: LENGTH}
 PHIMOE = {"model_type": "phimoe", "rope_scaling": PHIMOE_LISTS}
-INSIDE = {key: value for key, value in YARN.items() if key not in ("rope_theta", ORIGINAL)}
 OUTSIDE = {**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_theta": BASE, ORIGINAL: LENGTH}
 ONE_BASE = [
     (transformers, "4.57.6"),
@@ -801,6 +829,24 @@ ONE_BASE = [
 ]
 UNSTATED = {"rope_type": "llama3", "factor": 4.0}
 READ = [
+    *(
+        (*one, {**PLAIN, "rope_theta": base, "rope_scaling": BASE_INSIDE}, {"base": base or 1e4})
+        for one in ONE_BASE
+        for base in (None, 5e5)
+        if one[0] is not sglang
+    ),
+    (vllm, "0.33.0", {**PLAIN, "rope_scaling": BASE_INSIDE}, {"base": 3}),
+    (mlx, "0.32.2", {**PLAIN, "model_type": "qwen3", "rope_parameters": BASE_INSIDE}, {"base": 1e4}),
+    *(
+        (transformers, "4.57.6", {**BARE, "model_type": name, "rope_scaling": None}, {"scaling": "default()"})
+        for name in ("apertus", "gpt_oss")
+    ),
+    (
+        transformers,
+        "4.57.6",
+        {**BARE, "model_type": "gpt_oss"},
+        {"scaling": "yarn(factor=32, original_length=4096, truncate=False)"},
+    ),
     (
         transformers,
         "4.57.6",

@@ -53,6 +53,7 @@ class Departure:
             layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone; ``rope`` is the
             rope dictionary itself. Several keys are separated by spaces. The deviation applies only if all of them
             have values.
+        null: a key of the config that must be present with the value null for the deviation to apply.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
@@ -60,8 +61,9 @@ class Departure:
             only if its value is an integer and the program does not run the model's code in transformers.
         default: a dict from config keys to the values that the program uses instead of the values in the config.
             ``"none"`` stands for null. ``"length"`` stands for the length of the string in the config, such as 4
-            for a sliding_window_pattern of ``"LLLG"``. ``"= key"`` stands for the config's value of another key. A
-            key with ``"left out"`` is removed from the config, but not from rope dictionaries.
+            for a sliding_window_pattern of ``"LLLG"``. ``"= key"`` stands for the config's value of another key; if
+            the config lacks this key, so does the result. A key with ``"left out"`` is removed from the config, but
+            not from rope dictionaries.
         as_listed: whether every layer has the type in ``layer_types``, even if transformers' class ignores or
             changes this list.
         unscaled: whether the program ignores every scaling.
@@ -86,6 +88,7 @@ class Departure:
     given: str = ""
     equals: int | None = None
     number: str = ""
+    null: str = ""
     mixed: bool = False
     up_to: int = 0
     default: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +158,7 @@ def departing_from(
         if not departure.kinds or kinds & {*departure.kinds}
         if all(stated.get(key) is None for key in departure.unless)
         if all(anywhere.get(key) is not None for key in departure.given.split())
+        if not departure.null or stated.get(departure.null, "missing") is None
         if departure.equals is None or anywhere.get(departure.given) == departure.equals
         if not departure.number
         or (isinstance(anywhere.get(departure.number), int) and not runs_transformers(program, version, config))
@@ -170,7 +174,7 @@ def rewritten(part: Mapping[str, Any], departing: Sequence[Departure], base: flo
         base: the program's default base.
     """
     defaults = {
-        key: part.get(value[2:]) if str(value).startswith("= ") else value
+        key: part.get(value[2:], "left out") if str(value).startswith("= ") else value
         for departure in departing
         for key, value in departure.default.items()
     }

@@ -120,7 +120,11 @@ class ProgramReader:
             raise InvalidArgument(self.unknown.format(model_type=model_type, program=program))
         known = defaults(takes).get(model_type, {})
         unread = reader.unread(part, version)
-        notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+        notes = [
+            f"{key} is not read by {program}" + " outside the rope dictionary" * (key == ORIGINAL)
+            for key in unread
+            if part.pop(key, None) is not None
+        ]
         if (inner := rope_dictionary(part).get(ORIGINAL)) and ORIGINAL in unread:
             part[ORIGINAL] = inner  # outside the dictionary, Phi-3's class has a default of its own
         departing = model_files.departing_from(self.module, version, config, part)
@@ -135,7 +139,11 @@ class ProgramReader:
         )
         part, assumed = _completed(part, stated, known, inner_first=takes == "transformers5")
         notes += [f"{fact}, the default of {program}, which finds no value in the config" for fact in assumed]
-        positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+        try:
+            positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+        except InvalidArgument as error:
+            ignored = [*notes, *(f"{program} {one.says}" for one in departing if one.default)]
+            raise InvalidArgument("; ".join([str(error), *ignored])) from error
         positions, departing = model_files.listed(
             reader.rotated(self.windowed(model_files.ramped(positions, departing)), given),
             departing,

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
         if case["axes"]:
             positions = positions.expand(case["axes"], 1, -1)
         cos, sin = (table.flatten(0, -3)[0, :-1] for table in rotary(config=config)(torch.zeros(1), positions))
-        pairs = cos.shape[-1] // 2
+        pairs = cos.shape[-1] // (1 if config.model_type == "gpt_oss" else 2)
         return {
             "scores": attention.scaling * case["head_dim"] ** 0.5,
             "tables": torch.cat((cos[:, :pairs], sin[:, :pairs]), -1).tolist(),
@@ -54,6 +54,7 @@ from support.served import (  # noqa: E402
     BASE,
     DEEPSEEK,
     LENGTH,
+    MLX_SIZES,
     PARTIAL,
     PLAIN,
     PROGRAMS,
@@ -90,8 +91,25 @@ def test_transformers_4_computes_what_is_spelt_for_it() -> None:
 
 def test_transformers_4_takes_another_base_from_the_newer_spelling() -> None:
     case = Case({**PLAIN, "rope_theta": 5e5}, YaRN(4, LENGTH))
-    right, wrong = asked(
-        "test_transformers4.py", FOLDER, [of_transformers(case, spelling) for spelling in ("v4", "v5")]
+    right, wrong, linear, *plain = asked(
+        "test_transformers4.py",
+        FOLDER,
+        [
+            *(of_transformers(case, spelling) for spelling in ("v4", "v5")),
+            *(
+                {
+                    **of_transformers(Case(PLAIN), "v4"),
+                    "config": {**MLX_SIZES, **PLAIN, "model_type": name, **stated},
+                }
+                for name, stated in (
+                    ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}}),
+                    ("apertus", {"rope_scaling": None, "hidden_act": "silu", "pad_token_id": 0}),
+                    ("gpt_oss", {"rope_scaling": None, "head_dim": 16, "pad_token_id": 0}),
+                )
+            ),
+        ],
     )
     case.check(right["tables"])
-    Case(PLAIN).check(wrong["tables"])  # base 10 000 and no scaling, without a word
+    Case(PLAIN, Linear(4)).check(linear["tables"])  # a base in rope_scaling is not read
+    for answer in (wrong, *plain):  # base 10 000 and no scaling, without a word
+        Case(PLAIN).check(answer["tables"])

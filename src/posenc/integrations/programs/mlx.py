@@ -41,7 +41,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
     mscale_all_dim. If these keys are missing, it is 0.1·ln s + 1, where s is the scaling's factor. The ends of
     YaRN's ramp are rounded. LongRoPE uses long_factor at every length, an attention factor computed from the
     original length and max_position_embeddings, and ``half`` pairing (channels i and i + rotary_dim/2) in every
-    family. M-RoPE sections are ignored. Windows are read from the config.
+    family. M-RoPE sections are ignored. Windows are read from the config. For qwen3, a base outside the rope
+    dictionary takes precedence over a base inside it.
 
     Raises:
         InvalidArgument: this scaling was not tested in mlx-lm for this model type.
@@ -58,7 +59,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
             f"this rope_scaling of {model_type} was not tested in mlx-lm; in rope_scaling, set "
             f"{key or 'rope_type'!r} to {' or '.join(kinds)}"
         )
-    entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
+    outer = {"rope_theta": config["rope_theta"]} if model_type == "qwen3" and config.get("rope_theta") else {}
+    entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {}), **outer}
     if model_type == "phimoe":  # phimoe.py:61; the class of transformers needs both keys
         return {**entry, ORIGINAL: config[ORIGINAL], "short_mscale": entry.get("long_mscale")}
     return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
@@ -77,8 +79,8 @@ def _unread(part: Mapping[str, Any], version: str) -> tuple[str, ...]:
     known, base = defaults(f"mlx-lm {version}")[model_type], FAMILIES[READ_AS.get(model_type, model_type)].base
     if not known["rope_parameters"] and part.get(base) is None and base not in known:
         raise InvalidArgument(
-            f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it does not read "
-            f"rope_parameters and has no default base; add {base!r} beside rope_parameters"
+            f"mlx-lm {version} cannot run this config: for model_type {model_type!r} it reads no base in a rope "
+            f"dictionary and has no default base; add {base!r} outside the rope dictionary"
         )
     return (
         *(key for key in (*BOTH_FORMS, "head_dim") if known.get(key) is False),
