@@ -670,6 +670,25 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             "",
             r"architecture 'gemma3' has fields that posenc does not support: .*attention\.sliding_window",
         ),
+        *(
+            (
+                llama_cpp,
+                llama_cpp.Fields({"general.architecture": "mistral3", f"mistral3.{name}": value}),
+                "",
+                f"architecture 'mistral3' has fields that posenc does not support: {name}",
+            )
+            for name, value in (
+                ("rope.scaling.yarn_beta_fast", 4.0),
+                ("rope.scaling.yarn_ext_factor", 0.0),
+                ("attention.temperature_scale", 0.1),
+            )
+        ),
+        (
+            llama_cpp,
+            llama_cpp.Fields({"general.architecture": "baichuan", "baichuan.block_count": 40}),
+            "",
+            "llama.cpp has no rotation for architecture 'baichuan' unless block_count is 32, so",
+        ),
         (
             llama_cpp,
             llama_cpp.Fields({**GGUF, "llama.rope.scaling.type": "dynamic"}),

@@ -39,6 +39,16 @@ HALF = frozenset((*SORTED.split(), *ROPE_TYPES["halves"])) - NO_GRAPH
 """Architectures whose checkpoints have ``half`` pairing."""
 STILL = NO_GRAPH | {*ROPE_TYPES["none"]}
 """Architectures that llama.cpp runs without rotation, even if the file has fields for a rotation."""
+UNREAD = {
+    **dict.fromkeys(("rope.dimension_sections", "rope.scaling.yarn_log_multiplier"), None),
+    "attention.sliding_window": None,
+    **dict.fromkeys(("attention.temperature_scale", "attention.temperature_length"), 0),
+    "rope.scaling.yarn_beta_fast": 32,
+    **dict.fromkeys((f"rope.scaling.yarn_{name}" for name in ("beta_slow", "ext_factor", "attn_factor")), 1),
+}
+"""The fields that posenc does not read, and the values with which they have no effect. For architecture llama, all
+but the first two have no effect with any value. Others, such as mistral3, grok and laguna, read more of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Raises:
         InvalidArgument: the config's architecture is not llama, or its scaling is LongRoPE, which the converter
-            does not write; or the file has unsupported fields: per-layer windows, sections, or yarn_log_multiplier.
+            does not write; or the file has unsupported fields: those in ``UNREAD``.
     """
     if isinstance(config, Fields) or str(config).endswith(".gguf"):
         file = config if isinstance(config, Fields) else fields(Path(str(config)))
@@ -99,9 +109,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a rope dictionary as llama.cpp's converter keeps it for architecture llama.
 
-    Of YaRN's keys, the converter keeps only the factor and original length. For Llama 3's scaling, it reads the
-    original length outside the rope dictionary, or uses 8,192 if there is none. A factor without a type means
-    linear scaling.
+    Of YaRN's fields, architecture llama reads only the factor and original length. For Llama 3's scaling, the
+    converter reads the original length outside the rope dictionary, or uses 8,192 if there is none. A factor
+    without a type means linear scaling.
     """
     kind = kind_of(entry)
     if kind == "longrope":
@@ -140,20 +150,22 @@ def positions_of(file: Fields) -> ModelPositions:
 
     Raises:
         InvalidArgument: llama.cpp runs this architecture without rotation, or a field is missing or unsupported:
-            per-layer windows, sections, or yarn_log_multiplier.
+            those in ``UNREAD``.
     """
     architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
-    unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
-    if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
+    read_by_it = [*UNREAD][:2] if architecture == "llama" else UNREAD
+    if names := [key for key in read_by_it if stated.get(key, UNREAD[key]) != UNREAD[key]]:
         raise InvalidArgument(
             f"architecture {architecture!r} has fields that posenc does not support: {' and '.join(names)}; "
             "run posenc vectors and compare its output with the cos and sin of llama.cpp"
         )
-    if architecture in STILL:
+    unrotated = architecture == "baichuan" and stated.get("block_count", 32) != 32
+    if architecture in STILL or unrotated:
         raise InvalidArgument(
-            f"llama.cpp has no rotation for architecture {architecture!r}, so posenc does not read this file; pass "
-            "the config.json from which the file was converted"
+            f"llama.cpp has no rotation for architecture {architecture!r}"
+            f"{' unless block_count is 32' if unrotated else ''}, so posenc does not read this file; pass the "
+            "config.json from which the file was converted"
         )
     widths = (
         ("attention.key_length",)
