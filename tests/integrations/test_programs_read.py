@@ -660,6 +660,30 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
             "",
             f"{ORIGINAL} is not read by mlx-lm .* outside the rope dictionary",
         ),
+        *(
+            (
+                program,
+                {**rope(**YARN, **{key: None}), "rope_scaling": None}
+                if program is not mlx
+                else {**OLDER, "rope_scaling": {**YARN, key: None}},
+                "",
+                f"{key}.*is null; remove the null",
+            )
+            for program, key in (
+                (vllm, "beta_fast"),
+                (sglang, "attn_factor"),
+                (sglang, "extrapolation_factor"),
+                (mlx, "beta_slow"),
+                (mlx, "mscale"),
+                (exllamav3, "beta_fast"),
+            )
+        ),
+        *(
+            (program, {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": None}}, "", "mscale_all_dim is null")
+            for program in (vllm, sglang)
+        ),
+        (vllm, rope(**{**YARN, "factor": "4.0"}), "", "factor='4.0' must be a number"),
+        (mlx, {**OLDER, "rope_scaling": {**INSIDE, ORIGINAL: 64, "factor": None}}, "", "required keys.*factor"),
         (llama_cpp, CONFIGS / "phi-3-mini-128k.json", "", "the conversion of model_type 'phi3' was not checked"),
         (llama_cpp, rope(**LONG), "", "writes no lists of factors for 'llama'"),
         (exllamav3, rope(rope_type="dynamic", factor=4.0), "", "has no rope_type 'dynamic'"),

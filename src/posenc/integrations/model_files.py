@@ -53,7 +53,8 @@ class Departure:
             layer type. With a prefix, as in ``unless``, it is a key of that rope dictionary alone; ``rope`` is the
             rope dictionary itself. Several keys are separated by spaces. The deviation applies only if all of them
             have values.
-        null: a key of the config that must be present with the value null for the deviation to apply.
+        null: keys as in ``unless``, separated by spaces. The deviation applies only if one of them is present with
+            the value null and the program does not run the model's code in transformers.
         mixed: whether the deviation applies only if some layers have a window and others have none.
         up_to: the longest input up to which the deviation applies; 0 for any length.
         equals: the value of ``given`` for which the deviation applies; None for any value.
@@ -158,7 +159,11 @@ def departing_from(
         if not departure.kinds or kinds & {*departure.kinds}
         if all(stated.get(key) is None for key in departure.unless)
         if all(anywhere.get(key) is not None for key in departure.given.split())
-        if not departure.null or stated.get(departure.null, "missing") is None
+        if not departure.null
+        or (
+            any(stated.get(key, "missing") is None for key in departure.null.split())
+            and not runs_transformers(program, version, config)
+        )
         if departure.equals is None or anywhere.get(departure.given) == departure.equals
         if not departure.number
         or (isinstance(anywhere.get(departure.number), int) and not runs_transformers(program, version, config))

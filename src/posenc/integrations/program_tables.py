@@ -14,8 +14,9 @@ from posenc.integrations.huggingface.config import language_part, mapping_of, re
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.schema import NUMBER
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.rope_dictionaries import ORIGINAL, family_of
+from posenc.integrations.rope_dictionaries import MAGNITUDE, ORIGINAL, family_of
 from posenc.integrations.words import has_windows
 
 
@@ -184,7 +185,11 @@ def _changed(
     config: Mapping[str, Any], change: Change, version: str, dropped: Collection[str], *, base_only: bool
 ) -> tuple[dict[str, Any], set[str]]:
     """Return a config with changed rope dictionaries, and the dictionaries' keys. Before the change, the keys in
-    ``dropped`` are removed from the dictionaries and, with ``base_only``, all keys except the base.
+    ``dropped`` are removed from the dictionaries, and so are nulls, except that of truncate, which means false.
+    With ``base_only``, only the base is kept.
+
+    Raises:
+        InvalidArgument: a factor is not a number.
     """
     changed, stated = dict(config), set[str]()
     for key in BOTH_FORMS:
@@ -194,7 +199,12 @@ def _changed(
         results = {
             name: entry
             and change(
-                {k: v for k, v in entry.items() if k not in dropped and (k == "rope_theta" or not base_only)},
+                {
+                    k: NUMBER.check(k, v) if k in ("factor", *MAGNITUDE) else v
+                    for k, v in entry.items()
+                    if k not in dropped and (v is not None or k == "truncate")
+                    if k == "rope_theta" or not base_only
+                },
                 changed,
                 version,
             )

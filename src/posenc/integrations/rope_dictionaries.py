@@ -30,14 +30,15 @@ def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Calla
     """
     other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
     kind = kind_of(entry)
+    is_yarn = kind == "yarn" and "factor" in entry
     if kind == "longrope":
         original = config.get(ORIGINAL) or entry.get(ORIGINAL) or longest_of(config)
         ratio = max(1.0, longest_of(config) / original)
         return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
-    if kind == "yarn" and served_as_deepseek(config):
+    if is_yarn and served_as_deepseek(config):
         second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
         return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
-    return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
+    return {**other, "attention_factor": yarn(entry, False)} if is_yarn else other
 
 
 def as_yarn(entry: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from posenc.integrations.huggingface.families import READ_AS
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
+from posenc.integrations.huggingface.schema import LENGTH
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import TRANSFORMERS_OF_SERVERS, Program, overrides, within
 from posenc.integrations.rope_dictionaries import (
@@ -65,7 +66,7 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
         entry = {key: entry[key] for key in ("rope_theta",) if key in entry}
     read_as = as_yarn(entry, config)
     if read_as is not entry or kind_of(entry) in FILLED:
-        read_as = {ORIGINAL: longest_of(config), "factor": 1.0, **read_as}
+        read_as = {ORIGINAL: longest_of(config), **({} if kind_of(entry) == "yarn" else {"factor": 1.0}), **read_as}
     return with_factor(checked_factors(read_as, weighs_ramp=True), config, yarn)
 
 
@@ -81,7 +82,8 @@ def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str)
     """Return the maximum input length that SGLang allows by default."""
     own = positions.model_type in OWN
     entry = entry.get("full_attention", entry) if own else entry
-    longest = positions.source.get("model_max_length") or positions.max_length
+    stated = map(positions.source.get, ("max_sequence_length", "model_max_length"))  # hf_transformers/common.py:668
+    longest = LENGTH.check("max_sequence_length", next(filter(None, stated), positions.max_length))
     fixed = (
         ORIGINAL in entry
         or kind_of(entry) in (("llama3",) if own else FILLED)

@@ -9,6 +9,7 @@ from posenc.integrations.huggingface.config_class import class_keys
 from posenc.integrations.huggingface.keys import rope_dictionary
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import PAIR
+from posenc.integrations.huggingface.schema import LENGTH
 from posenc.integrations.program_tables import Releases
 from posenc.integrations.programs import TRANSFORMERS_OF_SERVERS, Program, overrides, within
 from posenc.integrations.rope_dictionaries import (
@@ -23,6 +24,10 @@ from posenc.integrations.rope_dictionaries import (
 )
 from posenc.scaling import LengthScaling, Scaling
 from posenc.scaling.yarn import sharpening
+
+OTHER_LENGTHS = ("max_target_positions", "max_sequence_length", "max_seq_length", "seq_len")
+"""Keys of lengths that vLLM reads besides the family's own; it uses the smallest value
+(transformers_utils/model_arch_config_convertor.py:378)."""
 
 
 def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> dict[str, Any]:
@@ -70,7 +75,8 @@ def change(entry: dict[str, Any], config: Mapping[str, Any], version: str) -> di
 
 def _admitted(positions: ModelPositions, entry: Mapping[str, Any], version: str) -> int:
     """Return the maximum input length that vLLM allows by default."""
-    longest = int(positions.source.get("model_max_length") or positions.max_length)
+    stated = [LENGTH.check(key, positions.source[key]) for key in OTHER_LENGTHS if positions.source.get(key)]
+    longest = int(positions.source.get("model_max_length") or min([positions.max_length, *stated]))
     if kind_of(entry) == "longrope":
         copied = positions.model_type == "phimoe" and entry.get(ORIGINAL)  # by its config class
         return int(positions.source.get(ORIGINAL) or copied or longest)
