@@ -445,11 +445,11 @@ def test_the_attention_factor_by_version(program: Any, config: Any, factors: tup
 def test_lengths_that_are_let_in() -> None:
     linear = rope(rope_type="linear", factor=4.0)
     assert vllm.read(linear).admitted_length == sglang.read(linear).admitted_length == 16 * LENGTH
-    divided = {**PLAIN, "rope_parameters": {**PROPORTIONAL, "factor": 4.0}}
-    assert vllm.read(divided).admitted_length == 4 * LENGTH
+    assert vllm.read({**PLAIN, "rope_parameters": {**PROPORTIONAL, "factor": 4.0}}).admitted_length == 4 * LENGTH
     assert transformers.read(linear).admitted_length == 4 * LENGTH
-    yarn = {**rope(**YARN), "max_position_embeddings": LENGTH}
-    assert [vllm.read(yarn, version).admitted_length for version in VLLM] == [4 * LENGTH, LENGTH]
+    assert [
+        vllm.read({**rope(**YARN), "max_position_embeddings": LENGTH}, version).admitted_length for version in VLLM
+    ] == [4 * LENGTH, LENGTH]
     phi = CONFIGS / "phi-3-mini-128k.json"
     assert (of(read(phi)).admitted_length, vllm.read(phi).admitted_length) == (131072, 4096)
 
@@ -681,6 +681,12 @@ def test_habits_of_programs(program: Any, config: Any, fields: set[str]) -> None
         *(
             (program, {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": None}}, "", "mscale_all_dim is null")
             for program in (vllm, sglang)
+        ),
+        (
+            mlx,
+            {**OLDER, "model_type": "gpt_oss", "rope_scaling": {"rope_type": "dynamic", "factor": 4.0}},
+            "",
+            "passes no length to this scaling",
         ),
         (vllm, rope(**{**YARN, "factor": "4.0"}), "", "factor='4.0' must be a number"),
         (mlx, {**OLDER, "rope_scaling": {**INSIDE, ORIGINAL: 64, "factor": None}}, "", "required keys.*factor"),

@@ -143,8 +143,9 @@ class ProgramReader:
         try:
             positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
         except InvalidArgument as error:
-            ignored = [*notes, *(f"{program} {one.says}" for one in departing if one.default)]
-            raise InvalidArgument("; ".join([str(error), *ignored])) from error
+            raise InvalidArgument(
+                "; ".join([str(error), *notes, *(f"{program} {one.says}" for one in departing if one.default)])
+            ) from error
         positions, departing = model_files.listed(
             reader.rotated(self.windowed(model_files.ramped(positions, departing)), given),
             departing,
