@@ -93,7 +93,14 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
 
 @pytest.mark.parametrize("lost", [math.inf, math.nan])
 def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step(lost: float) -> None:
-    assert trainer._judged((1.0, lost, 1.0), 1) == (1, "diverged: at step 1 the loss is NaN or infinite")
+    """Tokens and validations of later steps, which ran before the loss was fetched, are not of the run."""
+    watch = trainer._Watch(lambda first, curve: None, LossCurve())
+    watch.waiting = [(torch.tensor(loss), torch.ones(()), 5) for loss in (1.0, lost, 1.0)]
+    watch.validation = [(step, torch.ones(())) for step in range(3)]
+    watch.report()
+    kept = watch.curve
+    assert (len(kept.losses), len(kept.norms), kept.tokens, len(kept.validation)) == (2, 2, 10, 2)
+    assert kept.verdict == "diverged: at step 1 the loss is NaN or infinite"
 
 
 def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(shared_study: Path) -> None:

@@ -161,10 +161,10 @@ class _Watch:
         count, verdict = _judged((*self.curve.losses, *losses), first)
         steps = LossCurve(
             tuple(losses[:count]),
-            sum(tokens),
-            now - self.reported,
+            sum(tokens[:count]),
+            (now - self.reported) * count / len(losses),  # without the steps after the end of a diverged run
             tuple(norms[:count]),
-            tuple((step, float(loss)) for step, loss in self.validation),
+            tuple((step, float(loss)) for step, loss in self.validation if step < first + count),
             verdict,
         )
         self.curve = self.curve.then(steps)
