@@ -181,6 +181,7 @@ NO_SQL = "--where and --sort must be SQL"
         (("runs", "{}", "--where", "\udcff=1"), NO_SQL),  # as a terminal passes bytes that are not UTF-8
         (("runs", "{}", "--sort", "\udcff"), NO_SQL),
         (("runs", "{}", "--where", "1) OR ("), NO_SQL),
+        (("extend", "{}", "--finetune", "0", "--dtype", "bfloat16"), "dtype='bfloat16' applies only to a Hugging"),
         (("extend", "{}", "--output", "{}"), "is the folder of a study, whose page would be"),
         (("runs", "{}", "--csv", "{}/more/../ledger.sqlite"), "is the ledger of the study; choose another file"),
     ],

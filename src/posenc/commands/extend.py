@@ -50,7 +50,7 @@ def extend(
         ),
     ] = 32.0,
     device: Annotated[str, typer.Option(help="Device of the model: cpu, cuda, …")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="Dtype of weights and activations: float32 or bfloat16.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="Dtype of a pretrained model: float32 or bfloat16.")] = "float32",
     launcher: Annotated[
         str, typer.Option(help="Where to run: in-process, local (one process per core), or ray.")
     ] = "in-process",

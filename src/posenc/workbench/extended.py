@@ -109,7 +109,8 @@ def extend(
         seed: the seed for drawing the windows of a fine-tune and the positions of PoSE.
         longppl: the model that picks the key tokens of LongPPL: ``"self"``, a folder or a .gguf file.
         beta_fast: YaRN does not scale pairs that complete more turns than this within the trained length.
-        device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or ``"bfloat16"``.
+        device, dtype: the device and dtype of weights and activations; dtype is ``"float32"`` or, except for a
+            study, ``"bfloat16"``.
         launcher: where the work runs: in this process (``"in-process"``), in several processes on this machine
             (``"local"``), or on a Ray cluster (``"ray"``).
         output: the folder for ``report.html`` and for the scores, which a later call reuses; by default

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
-from posenc.errors import StudyError
+from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.report.words import names
 from posenc.workbench.run.training import encoding
@@ -146,8 +146,16 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 
     ``path`` is the folder of a study (``posenc compare``), a Hugging Face folder, or a .gguf file. For a study's
     model, the bytes are the held-out part of the text; for other models, they are the whole text.
+
+    Raises:
+        InvalidArgument: a study's model is to have another dtype than the default. It keeps that of its training.
     """
     is_study = (path / "ledger.sqlite").exists()
+    if is_study and dtype != "float32":
+        raise InvalidArgument(
+            f"dtype={dtype!r} applies only to a Hugging Face folder or a .gguf file; omit it, because the model of "
+            "a study keeps the dtype of its training"
+        )
     read = load(source_of(path).text if is_study and text is None else text)
     model = study_model(path, read, device) if is_study else open_pretrained(path, device, dtype)
     parts = (read.validation,) if is_study else (read.train, read.validation)
