@@ -278,7 +278,10 @@ def test_names_with_a_factor() -> None:
     assert methods(("self-extend(2)",), Default(), 64, 8.0)[1].remap == "self-extend(rotary, group=3, window=16)"
 
 
-NO_FACTORS = ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)")
+NO_FACTORS = (
+    *("own(2)", "none(2)", "dca(2)", "rerope(2)", "drope(2)"),
+    *("yarn()", "yarn(2", "yarn(x)", "yarn(*)", "yarn(0.5)", "self-extend(0)", "string(0)"),
+)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +290,7 @@ NO_FACTORS = ("own(2)", "yarn()", "yarn(2", "yarn(x)", "yarn(*)")
         (("yarm",), "unknown method 'yarm'; did you mean 'yarn'"),
         (("yarm(2)",), "unknown method 'yarm'; did you mean 'yarn'"),
         (("yarn(2)", "yarn(2)"), "without duplicates"),
-        *(((name,), "must be a name with an optional factor, such as yarn") for name in NO_FACTORS),
+        *(((name,), "must be a name with an optional factor of at least 1, such as yarn") for name in NO_FACTORS),
     ],
 )
 def test_names_that_are_none_are_refused(names: tuple[str, ...], message: str) -> None:

@@ -76,6 +76,8 @@ REMAPPED = {
 requests it by name."""
 ALL = LABELS | REMAPPED | {"own": "the config's scaling", "drope": "DroPE"}
 """The names and labels of all methods."""
+WITHOUT_FACTOR = ("none", "own", "drope", "dca", "rerope")
+"""The methods that are the same for every length, and so take no factor."""
 NAMES = tuple(name for name in LABELS if name not in ("ntk-fixed", "abf"))
 """The methods that are compared by default; ``own`` is added if the config has its own scaling."""
 
@@ -105,10 +107,10 @@ def methods(
         base, stated, text = name.partition("(")
         one_of("method", base, ALL)
         number = re.fullmatch(r"(\d+(?:\.\d+)?)\)", text)
-        if stated and (number is None or base in ("own", "drope")):
+        if stated and (number is None or float(number[1]) < 1 or base in WITHOUT_FACTOR):
             raise InvalidArgument(
-                f"method {name!r} must be a name with an optional factor, such as yarn(4); own and drope take no "
-                "factor"
+                f"method {name!r} must be a name with an optional factor of at least 1, such as yarn(4); "
+                f"{', '.join(WITHOUT_FACTOR)} take no factor"
             )
         times = float(number[1]) if number else factor
         if base in LABELS:
