@@ -99,6 +99,7 @@ def test_trained_lengths_are_results_of_their_own(tmp_path: Path) -> None:
         ("ordering-16", (16, 32)),
         ("ordering-32", (32, 64)),
     ]
+    assert {*Opened(tmp_path).verdicts["task"]} == {"ordering-16", "ordering-32"}
     page = write(outcome, tmp_path, "posenc compare", study).read_text()
     for words_of_page in (
         'id="ordering-16"',

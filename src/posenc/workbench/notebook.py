@@ -1,5 +1,6 @@
 """Shows a study in a notebook: its runs, measured values and losses as data frames, and its figures."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
+from posenc.workbench.study.comparison import result_names
 from posenc.workbench.study.results import TaskResult, newest
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Opened:
         return _frame(
             [
                 {
-                    "task": result.task.name,
+                    "task": result.name,
                     "encoding": row.encoding,
                     **row.at,
                     **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
@@ -69,10 +71,14 @@ class Opened:
 
     @cached_property
     def results(self) -> dict[str, TaskResult]:
-        """The results by task. The result of a task covers its newest run, and the runs that differ from this
-        run only in encoding, seed and settings that a study may vary (axes)."""
-        names = dict.fromkeys(run.plan.task for run in self._runs)
-        return {name: newest([run for run in self._runs if run.plan.task == name]) for name in names}
+        """The results by task, or by task and trained length, such as ``"language-64"``, if a task has several
+        trained lengths. A result covers the newest run, and the runs that differ from this run only in encoding,
+        seed and settings that a study may vary (axes)."""
+        groups: dict[tuple[str, int], list[Run]] = {}
+        for run in self._runs:
+            groups.setdefault((run.plan.task, run.plan.train_length), []).append(run)
+        names = result_names(groups)
+        return {names[key]: replace(newest(runs), name=names[key]) for key, runs in groups.items()}
 
     def over_lengths(self, task: str) -> "Drawing":
         """Draw every encoding's accuracy or perplexity at every test length, with its interval."""

@@ -1,6 +1,7 @@
 """Compares the encodings of a study: finds the plans that have no run yet, runs them, and collects all results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -101,13 +102,19 @@ class Comparison:
         """Return the results in the ledger so far, with the losses of unfinished runs."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
-        tasks, results = [name for name, _ in self.tasks], list[TaskResult]()
-        for name, length in sorted(self.tasks, key=lambda key: (self.study.tasks.index(key[0]), key[1])):
-            if group := [run for run in runs if (run.plan.task, run.plan.train_length) == (name, length)]:
-                title = f"{name}-{length}" if tasks.count(name) > 1 else name
-                results.append(summarise(self.tasks[name, length], group, title))
+        results, names = list[TaskResult](), result_names(self.tasks)
+        for key in sorted(self.tasks, key=lambda key: (self.study.tasks.index(key[0]), key[1])):
+            if group := [run for run in runs if (run.plan.task, run.plan.train_length) == key]:
+                results.append(summarise(self.tasks[key], group, names[key]))
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
         return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves)
+
+
+def result_names(keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the name of each result by task and trained length, such as ``language``, or ``language-64`` if the
+    task has several trained lengths."""
+    trained = Counter(task for task, _ in keys)
+    return {(task, length): f"{task}-{length}" if trained[task] > 1 else task for task, length in keys}
 
 
 def _task(plan: Plan, text: Text | None) -> Task:
