@@ -99,6 +99,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ('norm = "layr"', "did you mean 'layer'"),
         ("learning_rate = -1", "learning_rate=-1.0 must be a number"),
         ("steps = 5\ntokens = 7", "steps and tokens of language are both given"),
+        ('schedule = "constant"\nfloor = [0.05, 0.5]', "floor=0.5 has no effect with schedule='constant'; omit"),
         ("[batch]\nlangauge = 3", "did you mean 'language'"),
         ("train_length = 4", "train_length=4 of Ordering must be at least 6"),
     ],

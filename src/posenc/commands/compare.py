@@ -67,7 +67,9 @@ def compare(
     launcher: Annotated[
         str, typer.Option(help="Where to run: local, ray (an existing Ray cluster), or in-process.")
     ] = "local",
-    cpus: Annotated[int, typer.Option(help="Number of cores and threads per run.")] = 1,
+    cpus: Annotated[
+        int | None, typer.Option(help="Number of cores and threads per run; by default 1; in-process uses all.")
+    ] = None,
     gpus: Annotated[
         float | None, typer.Option(help="Number of GPUs per run, which may be below 1; by default 1 on cuda.")
     ] = None,
@@ -101,9 +103,17 @@ def compare(
         )
     if launcher != "ray":
         check_device(study.device)
-    gpus = float(study.device.startswith("cuda")) if gpus is None else gpus
+    given = [f"{name}={value}" for name, value in (("cpus", cpus), ("gpus", gpus)) if value is not None]
+    if given and launcher == "in-process":
+        raise InvalidArgument(
+            f"{' and '.join(given)} does not apply to --launcher in-process, which uses all cores and the device; "
+            "omit it, or use --launcher local"
+        )
+    needs = Requirements(
+        1 if cpus is None else cpus, float(study.device.startswith("cuda")) if gpus is None else gpus
+    )
     page = partial(write, folder=output, command=shlex.join(["posenc", *sys.argv[1:]]), study=study)
-    outcome = _run(console, study, choose(launcher, workers, Requirements(cpus, gpus)), output, runs, page)
+    outcome = _run(console, study, choose(launcher, workers, needs), output, runs, page)
     page(outcome)
     _print(console, outcome, output)
     if outcome.failures:

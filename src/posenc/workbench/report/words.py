@@ -147,7 +147,8 @@ def answer(results: Sequence[TaskResult]) -> str:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
     verdicts = "; ".join(f"{verdict(result)} on {result.name}" for result in results)
-    inside = "".join(_inside(result) for result in results)
+    losses = [result for result in results if result.task.measure == "loss"]
+    inside = "".join(_inside(result, f" on {result.name}" if len(losses) > 1 else "") for result in losses)
     seeds = len({run.plan.seed for result in results for run in result.runs})
     how_many = f"{seeds} seeds" if seeds > 1 else "One seed"
     return f"At {short(furthest)}× the trained length, {verdicts}.{inside} {how_many}."
@@ -159,8 +160,8 @@ def best_inside(result: TaskResult) -> Row | None:
     return result.best(result.lengths[0]) if result.task.measure == "loss" else None
 
 
-def _inside(result: TaskResult) -> str:
-    if result.task.measure != "loss" or sum(row.ranked for row in result.rows) < 2:
+def _inside(result: TaskResult, where: str) -> str:
+    if sum(row.ranked for row in result.rows) < 2:
         return ""
     leaders = [label(row) for row in result.leaders(result.lengths[0])]
     best = (
@@ -168,7 +169,7 @@ def _inside(result: TaskResult) -> str:
         if len(leaders) == 1
         else f"the best is undecided between {together(leaders)}"
     )
-    return f" Within the trained length, {best}."
+    return f" Within the trained length, {best}{where}."
 
 
 def verdict(result: TaskResult) -> str:

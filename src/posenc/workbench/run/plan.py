@@ -102,7 +102,8 @@ class Plan(Identified, Model, Training):
 
     @property
     def tokens(self) -> int:
-        """The number of tokens in all training batches."""
+        """The number of tokens in all training batches, if every sequence has the trained length; else an upper
+        bound."""
         return self.steps * self.batch * self.accumulate * self.train_length
 
     @classmethod

@@ -254,7 +254,7 @@ class Training:
     weight_decay: float = setting(0.01, "AdamW's weight decay, for weights of linear layers only", low=0, high=10)
     schedule: str = setting("cosine", "learning rate schedule", choices=("cosine", "constant"))
     warm_up: float = setting(0.05, "share of the steps in which the learning rate rises from 0", "", 0, 1)
-    floor: float = setting(0.05, "final learning rate, as a share of the peak", "", 0, 1)
+    floor: float = setting(0.05, "final learning rate of cosine, as a share of the peak", "", 0, 1)
     clip: float = setting(1.0, "largest gradient norm; 0 for no clipping", low=0, high=1e9)
     dtype: str = setting("float32", "dtype of the model", choices=("float32", "float64"))
     autocast: str = setting("none", "autocast dtype; parameters keep their own dtype", choices=("none", "bfloat16"))
@@ -267,7 +267,7 @@ class ByTask:
 
     train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
     steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)
-    tokens: Any = setting(None, "training tokens, instead of steps", "tokens", 1, 1e15, kind=int, by_task=True)
+    tokens: Any = setting(None, "training tokens, instead of steps; fewer if sequences are short", "tokens", 1, 1e15, kind=int, by_task=True)
     batch: Any = setting(None, "sequences per batch", "sequences", 1, 1e6, kind=int, by_task=True)
     learning_rate: Any = setting(None, "peak learning rate", low=1e-9, high=10, kind=float, by_task=True)
 

@@ -88,6 +88,10 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
             )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
+        if self.schedule == "constant" and self.floor != Training.floor:
+            raise InvalidArgument(
+                f"floor={self.floor:g} has no effect with schedule='constant'; omit floor, or use schedule='cosine'"
+            )
         if self.of("steps", task) and self.of("tokens", task):
             raise InvalidArgument(f"steps and tokens of {task} are both given; pass either steps or tokens")
 
