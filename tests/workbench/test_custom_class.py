@@ -265,6 +265,8 @@ def test_the_source_of_a_custom_task_is_in_the_id_and_goes_to_workers(own_task: 
             ("tokens[:, :-4]", "tokens[:, :-5]"),
             "task 'earlier:Earlier' cannot be created (RuntimeError: The expanded",
         ),
+        (("steps = 300", "steps = 2.5"), "steps of task earlier:Earlier=2.5 must be a whole number, 1 … 1,000"),
+        (("steps = 300", "measure = 'perplexity'"), "unknown measure of task earlier:Earlier 'perplexity'"),
         (("steps = 300", "train_length = 3"), "train_length=3 of Earlier must be at least 5"),
     ],
 )

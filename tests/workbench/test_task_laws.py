@@ -9,7 +9,7 @@ import torch
 from posenc import workbench
 from posenc.workbench.run.settings import TASKS
 from posenc.workbench.tasks import Batch, DrawnTask
-from posenc.workbench.tasks.task import last_target
+from posenc.workbench.tasks.task import IGNORE, last_target
 
 
 class Earlier(DrawnTask):
@@ -46,6 +46,11 @@ class ItsOwnDice(Earlier):
         return super().draw(torch.default_generator, rows, length)
 
 
+class NeverAsked(Earlier):
+    def train_batch(self, generator: torch.Generator, size: int) -> Batch:
+        return Batch(*(torch.full((size, 5), value) for value in (0, IGNORE)))
+
+
 class OutsideItsOutputs(Earlier):
     outputs: int = 7
 
@@ -59,6 +64,7 @@ LEAKS = {
     AnswersOfThePlace: ("follows_the_seed", "seeds 1 and 2 draw the same targets"),
     Unbalanced: ("guessing_stays_at_chance", "but chance = 0.125"),
     ItsOwnDice: ("repeats", "two generators with the same seed give different tokens"),
+    NeverAsked: ("well_formed", "train_batch(generator, 8): row 0 has no target except IGNORE"),
     OutsideItsOutputs: ("well_formed", "train_batch(generator, 8): targets are 0 … 7, outside 0 … 6"),
     NeverLonger: ("well_formed", "test_batches(48, 8) has rows of 24 tokens; they must exceed train_length=24"),
 }

@@ -67,6 +67,8 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
             shape == tuple(batch.targets.shape),
             f"{call}: tokens have shape {shape} and targets {tuple(batch.targets.shape)}",
         )
+        answered = (batch.targets != IGNORE).any(1)
+        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no target except IGNORE")
         owed(shape[1] <= most, f"{call} has {shape[1]} tokens, but at most {most} were requested")
         for name, values, count in (
             ("tokens", batch.tokens, task.vocabulary),
@@ -76,8 +78,6 @@ def _check(call: str, task: Task, batches: list[Batch], most: int) -> None:
             values = values[values != IGNORE] if name == "targets" else values
             low, high = int(values.min()), int(values.max())
             owed(0 <= low <= high < count, f"{call}: {name} are {low} … {high}, outside 0 … {count - 1}")
-        answered = (batch.targets != IGNORE).any(1)
-        owed(bool(answered.all()), f"{call}: row {int(answered.int().argmin())} has no target except IGNORE")
 
 
 @law()

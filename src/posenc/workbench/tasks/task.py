@@ -17,7 +17,7 @@ from posenc.encodings.foreign import load
 from posenc.errors import InvalidArgument
 from posenc.positions import on_axes
 from posenc.workbench.custom_code import one_sentence
-from posenc.workbench.run.settings import TASKS
+from posenc.workbench.run.settings import TASKS, ByTask, declared
 from posenc.workbench.tasks.text import Text
 
 IGNORE = -100
@@ -179,14 +179,17 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
     Raises:
         UnknownName: no task has this name; the message suggests the nearest name.
         InvalidArgument: the module or class does not exist, the class is not a ``Task``, or the class lacks an
-            attribute that a study needs.
+            attribute that a study needs, or has a wrong value of it.
     """
     if ":" not in name:
         where = TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
         return resolve_name(f"{__package__}.{where}")
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
-    _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
+    settings = {each: declared(ByTask)[each] for each in ("train_length", "steps", "batch", "learning_rate")}
+    _complete(name, custom, "measure", *settings)
+    for each, setting in settings.items():
+        setting.check(f"{each} of task {name}", getattr(custom, each))
     if custom.__abstractmethods__:
         raise InvalidArgument(
             f"task {name} lacks {' and '.join(sorted(custom.__abstractmethods__))}, which its class must implement"
@@ -203,6 +206,7 @@ def task(name: str, text: Text | None, longest: int, train_length: int | None = 
     make: Any = task_class(name)
     task: Task = make(text, longest, train_length) if make.reads_text else make(train_length)
     _complete(name, task, "question", "chance", "gate", "vocabulary", "outputs")
+    one_of(f"measure of task {name}", task.measure, ("loss", "accuracy"))
     task.name = name
     return task
 
