@@ -132,6 +132,7 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
         ("yarn", True),
         ("drope", True),
     ]
+    assert {(cell.length, cell.count) for run in found.runs for cell in run.cells} == {(64, 64), (64, 16), (16, 16)}
     tokens = model.encode(data)[64 : 2 * 64 + 1]
     for curve in found.curves[2:]:  # a repeated pattern: tuned models know it, whatever their positions
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())

@@ -280,4 +280,5 @@ class _Grid:
             method=method,
             rows=partial(scored, method=method, documents=documents, width=width),
             practice=practice,
+            width=width,
         )

@@ -105,6 +105,7 @@ class ScoringJob(Job):
             other token.
         practice: the tokens for the fine-tune, which do not overlap the documents; None without a fine-tune. The
             tuned weights are written to ``folder/<plan id>.safetensors``.
+        width: the number of targets that one number of ``rows`` averages.
     """
 
     plan: Scoring
@@ -112,6 +113,7 @@ class ScoringJob(Job):
     method: Method
     rows: Callable[[LanguageModel, Tick], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
+    width: int = 1
 
     @property
     def complete(self) -> bool:
@@ -129,7 +131,7 @@ class ScoringJob(Job):
 
         model = self.model if self.practice is None else self._tuned(self.practice, report)
         cells = tuple(
-            Cell(context, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
+            Cell(context, f"document {number}", sum(row) / len(row), len(row) * self.width, tuple(row))
             for (context, number), row in zip(
                 product(plan.contexts, plan.documents), self.rows(model, tick), strict=True
             )
