@@ -121,13 +121,13 @@ def test_one_seed_of_two_below_the_gate_keeps_an_encoding_out_of_the_ranks() -> 
 
 
 def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
-    result = summarise(NEEDLE, [run("alibi", 0.97, 0.7), run("nope", 0.65, 0.6)])
+    result = summarise(NEEDLE, [run("alibi", 0.97, 0.7), run("nope", 0.65, 0.6), run("t5", 0.97, 0.6)])
     assert answer([result]) == (
         "At 8× the trained length, no encoding is ranked, as none passed the gate at 64 "
-        "(nearest: ALiBi 0.970, gate 0.98, chance 0.06) on needle. "
+        "(nearest: ALiBi and T5 0.970, gate 0.98, chance 0.06) on needle. "
         "One seed."
     )
-    assert "ALiBi 0.970" in sentence(result)
+    assert "ALiBi and T5 0.970" in sentence(result)
 
 
 @pytest.mark.parametrize(("tokenizer", "unit"), [("bytes", "byte"), ("0123456789abcdef", "token")])

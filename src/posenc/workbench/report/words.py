@@ -209,15 +209,16 @@ def _reads_well(result: TaskResult, row: Row) -> bool:
 
 
 def _nearest(result: TaskResult) -> str:
-    """Name the encoding with the best measure at the trained length, and state the gate: the measure at which the
+    """Name the encodings with the best measure at the trained length, and state the gate: the measure at which the
     task counts as learned. For an accuracy, also state the chance level. See ``Criteria``."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:
         return "nothing was measured"
-    best = min(tried, key=lambda row: task.sign * row.values[start].mean)
+    best = min((row.values[start] for row in tried), key=lambda value: task.sign * value.mean)
+    nearest = together([label(row) for row in tried if row.values[start].mean == best.mean])
     gate = perplexity(task.gate) if task.measure == "loss" else f"{task.gate:g}, chance {task.chance:.2f}"
-    return f"nearest: {label(best)} {measured(result, best.values[start])}, gate {gate}"
+    return f"nearest: {nearest} {measured(result, best)}, gate {gate}"
 
 
 def sentence(result: TaskResult) -> str:
