@@ -134,9 +134,9 @@ def test_rows_without_a_text_are_named(line: str, tmp_path: Path) -> None:
 
 
 def test_a_row_that_utf8_cannot_encode_is_read_with_replacements(tmp_path: Path) -> None:
-    """Half of a surrogate pair, as crawled pages have."""
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"text": "before \\ud83d after"}\n')
+    """Half of a surrogate pair, as crawled pages have; blank lines and the case of the suffix do not matter."""
+    path = tmp_path / "rows.JSONL"
+    path.write_text('{"text": "before \\ud83d after"}\n\n')
     text = load(path)
     assert bytes(torch.cat((text.train, text.validation)).tolist()) == b"before ? after"
 

@@ -42,8 +42,8 @@ def documents(path: Path) -> Iterator[Document]:
     for file in files(path):
         name = str(file.relative_to(path if path.is_dir() else path.parent))
         try:
-            if file.suffix in ROWS:
-                rows = _jsonl(file) if file.suffix == ".jsonl" else _parquet(file)
+            if file.suffix.lower() in ROWS:
+                rows = _jsonl(file) if file.suffix.lower() == ".jsonl" else _parquet(file)
                 yield from ((f"{name} {number}", iter([row])) for number, row in enumerate(rows))
             else:
                 with file.open("rb") as opened:
@@ -56,7 +56,7 @@ def documents(path: Path) -> Iterator[Document]:
 
 def _jsonl(file: Path) -> Iterator[bytes]:
     with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in filter(lambda row: row[1].strip(), enumerate(lines, 1)):  # without blank lines
             try:
                 yield (json.loads(line)["text"] or "").encode(errors="replace")  # "?" for a lone surrogate
             except (ValueError, KeyError, TypeError, AttributeError) as error:
