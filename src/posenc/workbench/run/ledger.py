@@ -64,7 +64,7 @@ SELECT {RUNS} FROM other.runs WHERE id IN (SELECT value FROM json_each(:new)) OR
 """
 """The statements that copy from another ledger the runs in the JSON list ``new`` and unfinished runs' losses."""
 FIRST = ("task", "encoding", "seed")
-"""The settings that are the first columns of the view ``settings``."""
+"""The settings that come before a run's cost and result in the view ``settings``, in the order of ``Plan``."""
 
 
 def _column(setting: Field[Any]) -> str:

@@ -38,7 +38,9 @@ def check_device(device: str) -> None:
     try:
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        raise InvalidArgument(f"device={device!r} cannot be used here ({first_line(error)}); use cpu") from error
+        raise InvalidArgument(  # without the sentences in which torch lists the backends of an operator
+            f"device={device!r} cannot be used here ({first_line(error).partition('. ')[0]}); use cpu"
+        ) from error
 
 
 def cores() -> int:

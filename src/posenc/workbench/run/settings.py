@@ -267,7 +267,15 @@ class ByTask:
 
     train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
     steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)
-    tokens: Any = setting(None, "training tokens, instead of steps; fewer if sequences are short", "tokens", 1, 1e15, kind=int, by_task=True)
+    tokens: Any = setting(
+        None,
+        "training tokens, instead of steps; fewer if sequences are short",
+        "tokens",
+        1,
+        1e15,
+        kind=int,
+        by_task=True,
+    )
     batch: Any = setting(None, "sequences per batch", "sequences", 1, 1e6, kind=int, by_task=True)
     learning_rate: Any = setting(None, "peak learning rate", low=1e-9, high=10, kind=float, by_task=True)
 
