@@ -103,17 +103,15 @@ def compare(
         )
     if launcher != "ray":
         check_device(study.device)
-    given = [f"{name}={value}" for name, value in (("cpus", cpus), ("gpus", gpus)) if value is not None]
-    if given and launcher == "in-process":
+    needs: dict[str, Any] = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
+    if needs and launcher == "in-process":
         raise InvalidArgument(
-            f"{' and '.join(given)} does not apply to --launcher in-process, which uses all cores and the device; "
-            "omit it, or use --launcher local"
+            f"{' and '.join(f'{name}={n}' for name, n in needs.items())} does not apply to --launcher in-process, "
+            "which uses all cores; omit it, or use --launcher local"
         )
-    needs = Requirements(
-        1 if cpus is None else cpus, float(study.device.startswith("cuda")) if gpus is None else gpus
-    )
+    launch = choose(launcher, workers, Requirements(**{"gpus": float(study.device.startswith("cuda")), **needs}))
     page = partial(write, folder=output, command=shlex.join(["posenc", *sys.argv[1:]]), study=study)
-    outcome = _run(console, study, choose(launcher, workers, needs), output, runs, page)
+    outcome = _run(console, study, launch, output, runs, page)
     page(outcome)
     _print(console, outcome, output)
     if outcome.failures:

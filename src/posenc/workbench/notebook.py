@@ -74,11 +74,11 @@ class Opened:
         """The results by task, or by task and trained length, such as ``"language-64"``, if a task has several
         trained lengths. A result covers the newest run, and the runs that differ from this run only in encoding,
         seed and settings that a study may vary (axes)."""
-        groups: dict[tuple[str, int], list[Run]] = {}
-        for run in self._runs:
-            groups.setdefault((run.plan.task, run.plan.train_length), []).append(run)
-        names = result_names(groups)
-        return {names[key]: replace(newest(runs), name=names[key]) for key, runs in groups.items()}
+        keys = [(run.plan.task, run.plan.train_length) for run in self._runs]
+        return {
+            name: replace(newest([run for run, its in zip(self._runs, keys, strict=True) if its == key]), name=name)
+            for key, name in result_names(dict.fromkeys(keys)).items()
+        }
 
     def over_lengths(self, task: str) -> "Drawing":
         """Draw every encoding's accuracy or perplexity at every test length, with its interval."""

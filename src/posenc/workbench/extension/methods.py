@@ -113,10 +113,11 @@ def methods(
                 f"{', '.join(WITHOUT_FACTOR)} take no factor"
             )
         times = float(number[1]) if number else factor
-        if base in LABELS:
-            scaling: Scaling | LengthScaling | None = method(base, times, original_length, beta_fast=beta_fast)
-        else:
-            scaling = {"own": own, "drope": None}.get(base, Default())
+        scaling = (
+            method(base, times, original_length, beta_fast=beta_fast)
+            if base in LABELS
+            else {"own": own, "drope": None}.get(base, Default())
+        )
         remap = remappings(original_length, math.ceil(times * original_length)).get(base, "")
         return Method(name, ALL[base] + (f" × {times:g}" if number else ""), scaling, remap)
 

@@ -102,12 +102,14 @@ class Comparison:
         """Return the results in the ledger so far, with the losses of unfinished runs."""
         order = {plan.id: index for index, plan in enumerate(self.plans)}
         runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
-        results, names = list[TaskResult](), result_names(self.tasks)
-        for key in sorted(self.tasks, key=lambda key: (self.study.tasks.index(key[0]), key[1])):
-            if group := [run for run in runs if (run.plan.task, run.plan.train_length) == key]:
-                results.append(summarise(self.tasks[key], group, names[key]))
+        names = result_names(sorted(self.tasks, key=lambda key: (self.study.tasks.index(key[0]), key[1])))
+        results = tuple(
+            summarise(self.tasks[key], group, name)
+            for key, name in names.items()
+            if (group := [run for run in runs if (run.plan.task, run.plan.train_length) == key])
+        )
         curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
-        return Outcome(tuple(results), tuple(failures), self.text, self.plans, curves)
+        return Outcome(results, tuple(failures), self.text, self.plans, curves)
 
 
 def result_names(keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], str]:

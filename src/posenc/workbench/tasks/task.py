@@ -186,10 +186,9 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
         return resolve_name(f"{__package__}.{where}")
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
-    settings = {each: declared(ByTask)[each] for each in ("train_length", "steps", "batch", "learning_rate")}
-    _complete(name, custom, "measure", *settings)
-    for each, setting in settings.items():
-        setting.check(f"{each} of task {name}", getattr(custom, each))
+    _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
+    for each in ("train_length", "steps", "batch", "learning_rate"):
+        declared(ByTask)[each].check(f"{each} of task {name}", getattr(custom, each))
     if custom.__abstractmethods__:
         raise InvalidArgument(
             f"task {name} lacks {' and '.join(sorted(custom.__abstractmethods__))}, which its class must implement"
