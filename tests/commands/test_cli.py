@@ -183,6 +183,7 @@ NO_SQL = "--where and --sort must be SQL"
         (("runs", "{}", "--where", "1) OR ("), NO_SQL),
         (("extend", "{}", "--finetune", "0", "--dtype", "bfloat16"), "dtype='bfloat16' applies only to a Hugging"),
         (("extend", "{}", "--output", "{}"), "is the folder of a study, whose page would be"),
+        (("runs", "{}", "--csv", "{}/none/x.csv"), "/none/x.csv' cannot be written: No such file"),
         (("runs", "{}", "--csv", "{}/more/../ledger.sqlite"), "is the ledger of the study; choose another file"),
     ],
 )

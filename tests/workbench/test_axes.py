@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,8 +133,10 @@ def test_the_headline_says_how_many_seeds_there_are_and_who_is_best_inside() -> 
     headline = f"At 2× the trained length, ALiBi holds on language. {inside}"
     assert words.answer([summarise(LANGUAGE, runs)]) == f"{headline} One seed."
     assert words.answer([summarise(LANGUAGE, [*runs, *again])]) == f"{headline} 2 seeds."
-    both = words.answer([summarise(LANGUAGE, runs, name) for name in ("language-64", "language-128")])
-    assert re.findall(r"lowest perplexity on ([\w-]+)\.", both) == ["language-64", "language-128"]
+    assert words.answer([summarise(LANGUAGE, runs, name) for name in ("a", "b")]) == (
+        "At 2× the trained length, ALiBi holds on a; ALiBi holds on b. "
+        f"{inside[:-1]} on a. {inside[:-1]} on b. One seed."
+    )
 
 
 def test_seeds_that_agree_leave_the_spread_of_the_text() -> None:

@@ -268,9 +268,6 @@ def test_methods_by_name() -> None:
     assert [m.name for m in methods(("yarn",), Linear(2), 4096, 4.0)] == ["own", "yarn"]
     assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
     assert methods(("none", "drope"), Default(), 4096, 4.0)[1].scaling is None
-
-
-def test_names_with_a_factor() -> None:
     found = methods(("linear", "yarn(2)"), Default(), 4096, 6.0)
     assert [(m.name, m.label, m.scaling) for m in found[1:]] == [
         ("linear", "linear (PI)", Linear(6)),

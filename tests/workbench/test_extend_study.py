@@ -116,19 +116,17 @@ def test_what_cannot_serve(
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
-    with pytest.raises(
-        StudyError, match=r"not trained on the current content of 'text.txt'; pass or restore the text"
-    ):
-        open_model(shared_study, other, "cpu", "float32")
     path_of(copied_study, run_of(copied_study).plan).write_bytes(b"cut")
-    with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):
-        open_model(copied_study, None, "cpu", "float32")
     run = run_of(shared_study)
     with Ledger(cut := tmp_path / "cut", write=True) as ledger:
         ledger.add(replace(run, plan=replace(run.plan, tokenizer="0123456789abcdef")))
-    with pytest.raises(StudyError, match=r"cut' was trained with a tokenizer, .* --tokenizer bytes --output"):
-        open_model(cut, None, "cpu", "float32")
     with Ledger(empty := tmp_path / "empty", write=True) as ledger:
         ledger.add(replace(run, verdict="diverged: at step 3 the loss is 400"))
-    with pytest.raises(StudyError, match="has no run of rotary on the task 'language'"):
-        open_model(empty, None, "cpu", "float32")
+    for study, text, message in (
+        (shared_study, other, r"not trained on the current content of 'text.txt'; pass or restore the text"),
+        (copied_study, None, r"weights .* cannot be read .*; run posenc compare again"),
+        (cut, None, r"cut' was trained with a tokenizer, .* --tokenizer bytes --output"),
+        (empty, None, "has no run of rotary on the task 'language'"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            open_model(study, text, "cpu", "float32")

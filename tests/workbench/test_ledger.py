@@ -182,12 +182,14 @@ def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, conne
         assert len(connections) == 2
     assert connections == []
     (tmp_path / "ledger.sqlite").write_text("no database" * 500)
-    for write in (True, False):
-        with pytest.raises(StudyError, match="not a database; the file is damaged"):
-            Ledger(tmp_path, write=write)
     (tmp_path / "file").touch()
-    with pytest.raises(StudyError, match="use another folder"):
-        Ledger(tmp_path / "file", write=True)
+    for folder, write, message in (
+        (tmp_path, True, "not a database; the file is damaged"),
+        (tmp_path, False, "not a database; the file is damaged"),
+        (tmp_path / "file", True, "use another folder"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            Ledger(folder, write=write)
     assert connections == []
 
 

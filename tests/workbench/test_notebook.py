@@ -126,11 +126,6 @@ def test_a_ledger_without_views_is_read(shared_study: Path, copied_study: Path) 
     assert opened.numbers.equals(Opened(shared_study).numbers)
 
 
-def test_a_table_that_cannot_be_written_names_its_own_path(shared_study: Path, tmp_path: Path) -> None:
-    with pytest.raises(posenc.errors.StudyError, match=r"csv='.*none/x.csv' cannot be written: No such file"):
-        runs(shared_study, csv=tmp_path / "none" / "x.csv")
-
-
 def test_a_study_in_a_folder_that_cannot_be_written_is_read(
     shared_study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,9 +98,8 @@ def test_a_loss_that_is_infinite_or_nan_ends_a_training_at_its_step(lost: float)
     watch.waiting = [(torch.tensor(loss), torch.ones(()), 5) for loss in (1.0, lost, 1.0)]
     watch.validation = [(step, torch.ones(())) for step in range(3)]
     watch.report()
-    kept = watch.curve
-    assert (len(kept.losses), len(kept.norms), kept.tokens, len(kept.validation)) == (2, 2, 10, 2)
-    assert kept.verdict == "diverged: at step 1 the loss is NaN or infinite"
+    assert [len(each) for each in (watch.curve.losses, watch.curve.norms, watch.curve.validation)] == [2, 2, 2]
+    assert (watch.curve.tokens, watch.curve.verdict) == (10, "diverged: at step 1 the loss is NaN or infinite")
 
 
 def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(shared_study: Path) -> None:

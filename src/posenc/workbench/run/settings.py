@@ -148,8 +148,14 @@ def setting(
     """
     many = isinstance(default, tuple)
     kind = kind or type(default[0] if many else default)
-    declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many)
-    return field(default=default, metadata={"setting": declaration})
+    return field(
+        default=default,
+        metadata={
+            "setting": Setting(
+                help, unit, low, high, choices, kind, default is None, many, by_task, axis and not many
+            )
+        },
+    )
 
 
 TASKS = {

@@ -182,8 +182,7 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
             attribute that a study needs, or has a wrong value of it.
     """
     if ":" not in name:
-        where = TASKS[one_of(kind, name, (*TASKS, "my_module:MyTask"))]
-        return resolve_name(f"{__package__}.{where}")
+        return resolve_name(f"{__package__}.{TASKS[one_of(kind, name, (*TASKS, 'my_module:MyTask'))]}")
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
