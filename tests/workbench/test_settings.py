@@ -35,8 +35,8 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
         ("show bias --set causal", "has no '='; write it as --set name=value"),
         ("show heatmap --set width=8 --set width=16", "--set 'width=16' sets width a second time"),
         ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
-        ("compare --launcher in-process --cpus 2", "cpus=2 does not apply to --launcher in-process"),
-        ("compare --launcher in-process --gpus 0.5", "gpus=0.5 does not apply to --launcher in-process"),
+        ("compare --launcher in-process --cpus 2", "--launcher in-process cannot limit runs to cpus=2"),
+        ("compare --launcher in-process --gpus 0.5", "cannot limit runs to gpus=0.5; omit the limit, or"),
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
         (
             f"inspect {CONFIGS}/gpt2.json --base 500",

@@ -106,8 +106,8 @@ def compare(
     needs: dict[str, Any] = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
     if needs and launcher == "in-process":
         raise InvalidArgument(
-            f"{' and '.join(f'{name}={n}' for name, n in needs.items())} does not apply to --launcher in-process, "
-            "which uses all cores; omit it, or use --launcher local"
+            f"--launcher in-process cannot limit runs to {' and '.join(f'{key}={n}' for key, n in needs.items())}; "
+            "omit the limit, or use --launcher local"
         )
     launch = choose(launcher, workers, Requirements(**{"gpus": float(study.device.startswith("cuda")), **needs}))
     page = partial(write, folder=output, command=shlex.join(["posenc", *sys.argv[1:]]), study=study)
