@@ -340,8 +340,7 @@ def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     scores = products(q, k) * call.scale if call.needs_scores else None
-    mask = call.sdpa_mask(0, call.queries, call.all_keys, scores=scores)
-    return call.attended(q, k, v, mask), None
+    return call.attended(q, k, v, call.sdpa_mask(0, call.queries, call.all_keys, scores=scores)), None
 
 
 @way("logsumexp", "softcap", "biases that read scores", "function transforms")

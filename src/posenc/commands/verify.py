@@ -60,8 +60,7 @@ def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
         for finding in (finding for finding in outcome.findings if not finding.ok):
             console.print(f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}")
     standing = sum(o.stands for o in outcomes)
-    seconds = sum(o.seconds for o in outcomes)
-    console.print(f"\n{standing} of {len(outcomes)} verdicts hold ({seconds:.0f} s)")
+    console.print(f"\n{standing} of {len(outcomes)} verdicts hold ({sum(o.seconds for o in outcomes):.0f} s)")
 
 
 def described(outcome: "Outcome") -> dict[str, object]:

@@ -63,8 +63,8 @@ class EncodingType(ArgumentType, ABCMeta):
                 kinds = plain_types(given.signature.parameters[name].annotation)
                 classes = tuple(get_origin(kind) or kind for kind in kinds)
                 if all(isinstance(kind, type) and kind not in PLAIN for kind in classes):
-                    words = " or ".join(map(formatannotation, kinds))
-                    instance(value, classes, name, re.sub(r"(\w+\.)+|(?<=None)Type", "", words))
+                    fix = re.sub(r"(\w+\.)+|(?<=None)Type", "", " or ".join(map(formatannotation, kinds)))
+                    instance(value, classes, name, fix)
             values = ", ".join(f"{name}={shown(value)}" for name, value in given.arguments.items())
             raise InvalidArgument(
                 f"cannot create an encoding with {values}: {first_line(error)}; pass values of the expected types"

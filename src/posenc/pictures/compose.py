@@ -184,8 +184,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
+    return [float(f"{i * step:.12g}") for i in range(first, 1 + math.floor(high / step + 1e-9))]
 
 
 def tick_indices(values: Sequence[float]) -> list[int]:

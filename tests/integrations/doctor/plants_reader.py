@@ -275,8 +275,7 @@ def right_gemma4_sliding_by_matrices() -> Numbers:
     angles = angles_of(TEXT, ladder(1e4, 256))
     cos, sin = angles.cos(), angles.sin()
     matrices = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
-    pairs = torch.stack(x.chunk(2, dim=-1), dim=-1)
-    rotated = torch.einsum("tpij,htpj->hipt", matrices, pairs)
+    rotated = torch.einsum("tpij,htpj->hipt", matrices, torch.stack(x.chunk(2, dim=-1), dim=-1))
     return written(TEXT, x, rotated.flatten(1, 2).transpose(1, 2).contiguous())
 
 

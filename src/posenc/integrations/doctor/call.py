@@ -189,8 +189,7 @@ def searches(names: Mapping[str, Any], name: str, asked: Expected) -> list[Searc
             for _, later in found(asked, LATER, [way]):  # one answer must explain both starts
                 part.rows += later[0].rows
     if takes(target, "positions") and isinstance(asked.recipe.get("scaling"), LengthScaling):
-        brief = replace(asked, lengths=(*asked.lengths, len(NEAR)))
-        shorter = found(brief, NEAR, [way for way, _ in right])
+        shorter = found(replace(asked, lengths=(*asked.lengths, len(NEAR))), NEAR, [way for way, _ in right])
         compared = [(way, parts) for way, parts in shorter if not parts[0].fits({})] or compared
     return [next((part for part in parts if not part.fits({})), parts[0]) for _, parts in compared] + narrow
 

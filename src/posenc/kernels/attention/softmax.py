@@ -75,8 +75,7 @@ def merge(
         raise InvalidArgument("parts must be a list of one or more pairs: [attention(…, return_logsumexp=True), …]")
     if sinks is not None:
         out, lse = parts[0]
-        sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
-        parts = [*parts, (torch.zeros_like(out), sink)]
+        parts = [*parts, (torch.zeros_like(out), sinks.to(lse.dtype)[:, None].expand_as(lse))]
     lse = logsumexp(torch.stack([part for _, part in parts]), 0)
     shift = finite(lse)
     y = reduce(torch.add, (out * (part - shift).exp()[..., None] for out, part in parts))

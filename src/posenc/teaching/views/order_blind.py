@@ -76,8 +76,7 @@ def attend(words: list[str], name: str, *, causal: bool) -> Float[Tensor, "T C"]
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
     here, _ = placed[0].with_content(x)
-    y = posenc.attention(*here.rotate(q, k), v, here, causal=causal)
-    return y.transpose(1, 2).flatten(-2)[0]
+    return posenc.attention(*here.rotate(q, k), v, here, causal=causal).transpose(1, 2).flatten(-2)[0]
 
 
 def shuffle(

@@ -247,5 +247,4 @@ def shift(
 def rotation_matrix(width: int, by: int, base: float = 10_000.0) -> Float[Tensor, "C C"]:
     """Return R(k), which has a block [[cos, sin], [−sin, cos]] with angle k·θ_i for every pair (sin, cos)."""
     sin, cos = table(width, [by], base)[0].view(-1, 2).T
-    blocks = torch.stack((torch.stack((cos, sin), -1), torch.stack((-sin, cos), -1)), -2)
-    return torch.block_diag(*blocks)
+    return torch.block_diag(*torch.stack((torch.stack((cos, sin), -1), torch.stack((-sin, cos), -1)), -2))

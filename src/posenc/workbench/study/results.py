@@ -346,5 +346,4 @@ def _gap(criteria: Criteria, row: Row, best: Row, length: int, compared: int) ->
     shared = sorted(mine.keys() & theirs.keys())
     if not shared or row is best or length in row.not_finite:
         return None
-    level = 1 - (1 - LEVEL) / compared
-    return _differences([(mine[seed], theirs[seed]) for seed in shared], level)
+    return _differences([(mine[seed], theirs[seed]) for seed in shared], level=1 - (1 - LEVEL) / compared)

@@ -39,8 +39,7 @@ class Copying(DrawnTask):
         symbols = torch.randint(SYMBOLS, (rows, n), generator=generator)
         answers, separator = self.answers(symbols), torch.full((rows, 1), SYMBOLS)
         tokens = torch.cat((symbols, separator, answers[:, :-1]), dim=1)
-        targets = torch.cat((torch.full((rows, n), IGNORE), answers), dim=1)
-        return Batch(tokens, targets)
+        return Batch(tokens, torch.cat((torch.full((rows, n), IGNORE), answers), dim=1))
 
 
 class Reverse(Copying):

@@ -84,8 +84,7 @@ class Stage:
         settings = {known[name].argument: text for name, text in asked.items()}
         values = arguments(self.question, self.function, settings)
         for control in (control for control in self.controls if control.below):
-            end = values[known[control.below].argument]
-            values[control.argument] = min(values[control.argument], end - 1)
+            values[control.argument] = min(values[control.argument], values[known[control.below].argument] - 1)
         return self.function(**values)
 
     @property
