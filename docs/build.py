@@ -265,6 +265,7 @@ def conditions(one: Departure) -> str:
     said = [f"the rope type is {' or '.join(one.kinds)}"] if one.kinds else []
     said += [f"`{key}` {value}" for key in one.given.split()]
     said += [f"`{key}` is missing" for key in one.unless]
+    said += [f"{' or '.join(f'`{key}`' for key in one.null.split())} is null"] if one.null else []
     said += [f"`{one.number}` is an integer"] if one.number else []
     said += ["some layers have a window and others none"] if one.mixed else []
     said += [f"inputs have at most {one.up_to:,} tokens"] if one.up_to else []

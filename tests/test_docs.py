@@ -199,6 +199,7 @@ def test_a_known_difference_says_to_which_configs_it_applies() -> None:
             *one.kinds,
             *one.given.split(),
             *one.unless,
+            *one.null.split(),
             one.number,
             f"{one.up_to:,}" * bool(one.up_to),
         )

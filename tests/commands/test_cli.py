@@ -183,13 +183,13 @@ NO_SQL = "--where and --sort must be SQL"
         (("runs", "{}", "--where", "1) OR ("), NO_SQL),
         (("extend", "{}", "--finetune", "0", "--dtype", "bfloat16"), "dtype='bfloat16' applies only to a Hugging"),
         (("extend", "{}", "--output", "{}"), "is the folder of a study, whose page would be"),
-        (("runs", "{}", "--csv", "{}/none/x.csv"), "/none/x.csv' cannot be written: No such file"),
+        (("runs", "{}", "--csv", "{}/none/x.csv"), "csv='{}/none/x.csv' cannot be written: No such file"),
         (("runs", "{}", "--csv", "{}/more/../ledger.sqlite"), "is the ledger of the study; choose another file"),
     ],
 )
 def test_what_a_study_refuses_leaves_it_as_it_was(words: tuple[str, ...], message: str, copied_study: Path) -> None:
     before = {file: file.read_bytes() for file in copied_study.iterdir() if file.is_file()}
-    assert message in refusal(*(word.format(copied_study) for word in words))
+    assert message.format(copied_study) in refusal(*(word.format(copied_study) for word in words))
     assert {file: file.read_bytes() for file in copied_study.iterdir() if file.is_file()} == before
 
 

@@ -75,9 +75,7 @@ class EncodingType(ArgumentType, ABCMeta):
 
 
 class Encoding(ConstantBuffers, metaclass=EncodingType):
-    """A positional encoding. Do not subclass a concrete encoding: write a new encoding as a direct subclass in a
-    file of its own.
-    """
+    """A positional encoding. Subclass it directly, in a file of its own; do not subclass a concrete encoding."""
 
     name: ClassVar[str]
     """The name of the encoding in the catalogue."""

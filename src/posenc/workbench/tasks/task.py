@@ -186,8 +186,8 @@ def task_class(name: str, kind: str = "task") -> type[Task]:
     with one_sentence(f"task {name!r}", (name,)):
         custom: type[Task] = load(name, Task, "posenc.workbench.tasks.Task")
     _complete(name, custom, "measure", "train_length", "steps", "batch", "learning_rate")
-    for each in ("train_length", "steps", "batch", "learning_rate"):
-        declared(ByTask)[each].check(f"{each} of task {name}", getattr(custom, each))
+    for key in ("train_length", "steps", "batch", "learning_rate"):
+        declared(ByTask)[key].check(f"{key} of task {name}", getattr(custom, key))
     if custom.__abstractmethods__:
         raise InvalidArgument(
             f"task {name} lacks {' and '.join(sorted(custom.__abstractmethods__))}, which its class must implement"
